@@ -57,6 +57,7 @@ build: tools subjects ## Build the tool and the subjects.
 
 PREFIX ?= /usr/local
 LIBEXEC := $(DESTDIR)$(PREFIX)/libexec/wallfinder
+SERVICES := $(DESTDIR)$(PREFIX)/lib/systemd/system
 MANUAL := $(DESTDIR)$(PREFIX)/share/man/man1
 COMPLETIONS := bash:bash-completion/completions/wallfinder zsh:zsh/site-functions/_wallfinder \
 	fish:fish/vendor_completions.d/wallfinder.fish
@@ -69,13 +70,14 @@ install: ## Install the tool, the bundled servers, manual pages and completions 
 	@install -m 644 $(WALLFINDER).debug $(DESTDIR)$(PREFIX)/bin/wallfinder.debug
 	@install -d $(LIBEXEC) $(MANUAL)
 	@install -m 755 $(wildcard bin/*-client bin/*-rs) bin/catalogue bin/content bin/echo bin/knownwall bin/nats-server $(LIBEXEC)
+	@install -d $(SERVICES) && sed 's#/usr/local#$(PREFIX)#' install/wallfinder-agent.service > $(SERVICES)/wallfinder-agent.service
 	@$(WALLFINDER) man $(MANUAL)
 	@for each in $(COMPLETIONS); do file=$(DESTDIR)$(PREFIX)/share/$${each#*:}; install -d $${file%/*} \
 		&& $(WALLFINDER) completions $${each%%:*} > $$file || exit 1; done
 
 .PHONY: uninstall
 uninstall: ## Remove what `make install` installed under PREFIX.
-	@rm -rf $(LIBEXEC) $(addprefix $(DESTDIR)$(PREFIX)/bin/,wallfinder wallfinder.debug) $(MANUAL)/wallfinder.1 $(MANUAL)/wallfinder-*.1
+	@rm -rf $(LIBEXEC) $(addprefix $(DESTDIR)$(PREFIX)/bin/,wallfinder wallfinder.debug) $(SERVICES)/wallfinder-agent.service $(MANUAL)/wallfinder.1 $(MANUAL)/wallfinder-*.1
 	@for each in $(COMPLETIONS); do rm -f $(DESTDIR)$(PREFIX)/share/$${each#*:}; done
 
 .PHONY: demo
@@ -118,9 +120,10 @@ fetched:
 	@./scripts/servers.sh
 
 .PHONY: tested-go
-tested-go: subjects-go
+tested-go: subjects-go nats-server
 	@cd subjects/go && go vet ./...
 	@cd subjects/go && go test -vet=off -p $(JOBS) ./...
+	@cd install/manifests && go test -p $(JOBS) ./...
 
 .PHONY: compiled-rust
 compiled-rust: LINTED := $(TEST_BUILD)
@@ -137,12 +140,13 @@ check: style ## Formatting, lints and the rules of the house, as errors, in a mi
 	@$(CARGO) test --locked -j $(JOBS) -p wallfinder-tests --test house
 	@cd subjects/rust && $(CARGO) clippy --release --all-targets --locked -j $(JOBS) -- -D warnings
 	@cd subjects/go && go vet ./...
+	@cd install/manifests && go vet ./...
 
 .PHONY: style
 style:
 	@$(CARGO) fmt --all -- --check
 	@cd subjects/rust && $(CARGO) fmt --all -- --check
-	@unformatted=$$(gofmt -l subjects/go); if [ -n "$$unformatted" ]; then echo "gofmt: $$unformatted"; exit 1; fi
+	@unformatted=$$(gofmt -l subjects/go install/manifests); if [ -n "$$unformatted" ]; then echo "gofmt: $$unformatted"; exit 1; fi
 
 .PHONY: bench
 bench: build ## Ours beside its peers: client CPU per request as ratios with intervals.

@@ -40,6 +40,7 @@ fn allowed() -> BTreeMap<&'static str, &'static [&'static str]> {
                 "protocol", "engine", "probe", "testbed", "wire", "sys", "model",
             ],
         ),
+        ("hub", &["hosts", "protocol", "testbed", "sys"]),
         ("study", &["judge", "model", "scenario"]),
         (
             "conduct",
@@ -127,7 +128,7 @@ fn events_are_logged_by_crates_that_decide() {
             log.insert(path.file_name().unwrap().to_str().unwrap().to_owned());
         }
     }
-    let decide = ["cli", "conduct", "hosts", "testbed"].map(str::to_owned);
+    let decide = ["cli", "conduct", "hosts", "hub", "testbed"].map(str::to_owned);
     assert_eq!(log, BTreeSet::from(decide));
 }
 

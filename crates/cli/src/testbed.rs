@@ -668,10 +668,12 @@ pub(crate) fn agent_of(
     servers: &[Allowed],
 ) -> Result<Arc<Agent>, Failed> {
     let controller = controller();
-    if let Some(hub) = ways.hub
-        && !host.contains("://")
-        && hub != &Hub::default()
-    {
+    if let Some(hub) = ways.hub.filter(|_| !host.contains("://")) {
+        if hub == &Hub::default() {
+            return Err(Failed::usage(format!(
+                "`{host}` is no ssh://USER@HOST, and an agent of that name is met with --hub FOLDER"
+            )));
+        }
         let line = hub::line(hub)?;
         let agent = line.agent(host, &controller).map_err(Failed::run)?;
         return Ok(Arc::new(agent));

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -66,6 +66,12 @@ pub enum FolderError {
     /// Another hub runs from it.
     #[error("a hub runs from {} already", path.display())]
     Runs {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// Others may put files there.
+    #[error("others may write to {}, which holds secrets: chmod 700 it", path.display())]
+    NotOurs {
         /// The folder.
         path: PathBuf,
     },
@@ -172,6 +178,14 @@ impl Folder {
         let mut making = fs::DirBuilder::new();
         let made = making.recursive(true).mode(0o700).create(&agents);
         made.map_err(at(&agents))?;
+        for folder in [&folder.path, &agents] {
+            let found = fs::metadata(folder).map_err(at(folder))?;
+            if found.permissions().mode() & 0o022 != 0 {
+                return Err(FolderError::NotOurs {
+                    path: folder.to_owned(),
+                });
+            }
+        }
         let _lock = folder.locked(EDITED)?;
         let authority = authority::authority(&folder.path).map_err(at(&folder.path))?;
         let (mut state, is_new) = match folder.path.join(STATE).is_file() {
@@ -526,6 +540,16 @@ mod tests {
         assert_eq!(after, same);
         assert_eq!(hub.server().unwrap(), "tls://hub.example:4333");
         assert!(hub.agents().unwrap().contains_key("c1"));
+        fs::remove_dir_all(&path).unwrap();
+    }
+
+    #[test]
+    fn a_folder_that_others_may_write_to_is_refused() {
+        let path = folder("lax");
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o777)).unwrap();
+        let refused = Folder::make(&path, None, None).unwrap_err();
+        assert!(matches!(refused, FolderError::NotOurs { .. }));
         fs::remove_dir_all(&path).unwrap();
     }
 

@@ -13,7 +13,7 @@ use crate::{Credentials, CredentialsError, Folder, FolderError, Line};
 
 /// How long the server of messages may take until it answers.
 const START_WAIT_MAX: Duration = Duration::from_secs(10);
-/// How long it rests when it has ended by itself.
+/// One that ended sooner than this after its start rests for as long.
 const REST: Duration = Duration::from_secs(1);
 /// It has read its settings anew so long after it was told to.
 const RELOAD_TAKES: Duration = Duration::from_millis(100);
@@ -49,8 +49,8 @@ pub struct Running {
     service: Service,
     /// The edit that the server was told of last.
     edit: u64,
-    /// Since when it is not there.
-    gone: Option<Instant>,
+    /// When the server was started, and whether a person was told that it has ended since.
+    started: (Instant, bool),
     _lock: File,
 }
 
@@ -63,7 +63,7 @@ impl Running {
             folder,
             service,
             edit,
-            gone: None,
+            started: (Instant::now(), false),
             _lock: lock,
         };
         running.wait_until_it_answers()?;
@@ -75,16 +75,15 @@ impl Running {
     /// gives what a person should know.
     pub fn look(&mut self) -> Result<Option<String>, ServerError> {
         if let Some((ended, _)) = self.service.ended() {
-            let is_news = self.gone.is_none();
-            let gone = *self.gone.get_or_insert_with(Instant::now);
-            if gone.elapsed() >= REST {
+            let (since, is_told) = self.started;
+            self.started.1 = true;
+            if since.elapsed() >= REST {
                 (self.service, self.edit) = started(&self.folder)?;
                 self.folder.applied(self.edit)?;
-                self.gone = None;
+                self.started = (Instant::now(), false);
             }
-            return Ok(
-                is_news.then(|| format!("{NATS_SERVER} ended with {ended}, and is started anew"))
-            );
+            let news = || format!("{NATS_SERVER} ended with {ended}, and is started anew");
+            return Ok((!is_told).then(news));
         }
         if self.folder.edits()? != self.edit {
             (_, self.edit) = self.folder.write_settings()?;

@@ -27,7 +27,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 const MARGIN: Duration = Duration::from_secs(3);
 
 /// A hub of this machine.
-struct Hub {
+pub(crate) struct Hub {
     place: Place,
     dir: PathBuf,
     address: SocketAddr,
@@ -58,12 +58,17 @@ impl Hub {
         Some(hub)
     }
 
-    fn start(&mut self, more: &[&str]) {
+    pub(crate) fn start(&mut self, more: &[&str]) {
         let (dir, listen) = (self.dir(), self.address.to_string());
         let words = ["hub", "--dir", &dir, "--listen", &listen];
         let running = self.place.start(&[&words, more].concat());
         until("hub", || running.out().contains("Use them"));
         self.running = Some(running);
+    }
+
+    /// As `kill -9` ends it.
+    pub(crate) fn kill(&mut self) {
+        self.running = None;
     }
 
     fn dir(&self) -> String {
@@ -93,7 +98,7 @@ impl Hub {
     }
 
     /// Processes of the server of messages.
-    fn servers(&self) -> Vec<u32> {
+    pub(crate) fn servers(&self) -> Vec<u32> {
         let running = self.running.as_ref().expect("it runs");
         let below = descendants(running.pid()).into_iter();
         below.filter(|pid| comm(*pid) == "nats-server").collect()
@@ -105,7 +110,7 @@ fn comm(pid: u32) -> String {
     name.trim().to_owned()
 }
 
-fn send(pid: u32, signal: Signal) {
+pub(crate) fn send(pid: u32, signal: Signal) {
     let pid = Pid::from_raw(i32::try_from(pid).expect("a pid")).expect("a pid");
     kill_process(pid, signal).expect("it is there");
 }
@@ -416,42 +421,58 @@ fn nothing_is_accepted_without_tls_and_without_credentials() {
 }
 
 /// A lab whose hosts have joined a hub of this machine: `db` is the one with the server, `c` makes load.
-struct Joined {
-    hub: Hub,
-    _agents: [Running; 2],
+pub(crate) struct Joined {
+    pub(crate) hub: Hub,
+    /// ssh to each, which ends with the agent there.
+    agents: Vec<Running>,
     lab: Lab,
 }
 
 impl Joined {
-    fn up(dials: &str) -> Option<Joined> {
+    /// With a server of these dials; says what is missing where it cannot be.
+    pub(crate) fn up(dials: &str) -> Option<Joined> {
         let lab = Lab::of(&["2", "--cpus", "0", "--cpus", "1"], dials)?;
         let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
         socket.connect((lab.address(), 9)).expect("a way there");
         let own = socket.local_addr().expect("an address").ip().to_string();
         let hub = Hub::up(&own, &["db", "c"], "observe,load,squeeze,profile")?;
-        let joined = |host: &str, name: &str| {
-            let mut ssh = Command::new("ssh");
-            let join = format!(
-                "{} agent --join {}",
-                binary().display(),
-                hub.credentials(name).display()
-            );
-            ssh.arg("-F").arg(lab.settings()).args([host, &join]);
-            let agent = hub.place.start_command(ssh);
-            until("agent", || agent.err().contains("joined"));
-            agent
-        };
         lab.lets_in();
-        let agents = [joined("h1", "db"), joined("h2", "c")];
-        Some(Joined {
+        let mut joined = Joined {
             hub,
-            _agents: agents,
+            agents: Vec::new(),
             lab,
-        })
+        };
+        joined.join_again("db");
+        joined.join_again("c");
+        Some(joined)
+    }
+
+    /// An agent joins from its host.
+    pub(crate) fn join_again(&mut self, name: &str) {
+        let host = if name == "db" { "h1" } else { "h2" };
+        let join = format!(
+            "{} agent --join {}",
+            binary().display(),
+            self.hub.credentials(name).display()
+        );
+        let mut ssh = Command::new("ssh");
+        ssh.arg("-F").arg(self.lab.settings()).args([host, &join]);
+        let agent = self.hub.place.start_command(ssh);
+        until("agent", || agent.err().contains("joined"));
+        self.agents.push(agent);
+    }
+
+    /// Both are at the hub.
+    pub(crate) fn wait_for_both(&self) {
+        until("agents", || {
+            let said = self.hub.run(&["hosts"]).out;
+            let is_there = |name: &str| said.lines().any(|line| line.starts_with(name));
+            is_there("db  ") && is_there("c  ")
+        });
     }
 
     /// The process that an agent joined by, wherever it is.
-    fn agent(&self, name: &str) -> u32 {
+    pub(crate) fn agent(&self, name: &str) -> u32 {
         let joins = format!("agent\0--join\0{}\0", self.hub.credentials(name).display());
         let entries = fs::read_dir("/proc").expect("/proc").flatten();
         let mut numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -463,13 +484,16 @@ impl Joined {
     }
 
     fn start(&self, command: &str, more: &[&str]) -> Running {
-        let (url, dir) = (
-            format!("http://{}:8090/", self.lab.address()),
-            self.hub.dir(),
-        );
+        self.start_in(&self.hub.place, command, more)
+    }
+
+    /// The same with its record elsewhere.
+    pub(crate) fn start_in(&self, place: &Place, command: &str, more: &[&str]) -> Running {
+        let url = format!("http://{}:8090/", self.lab.address());
+        let dir = self.hub.dir();
         let common = [command, &url, "-c", "16", "-q", "--server-host", "db"];
         let hosts = ["--client-host", "c*", "--hub", &dir];
-        self.hub.place.start(&[&common[..], &hosts, more].concat())
+        place.start(&[&common[..], &hosts, more].concat())
     }
 }
 
@@ -528,7 +552,7 @@ fn a_wall_is_proved_by_agents_of_a_hub_and_whatever_is_lost_the_hosts_are_as_the
     let kept_before = results_kept();
     let running = joined.start("run", &["-d", "20s", "--no-calibrate"]);
     sleep(Duration::from_secs(3));
-    joined.hub.running = None;
+    joined.hub.kill();
     sleep(Duration::from_secs(9));
     assert_eq!(results_kept(), kept_before + 1);
     joined.hub.start(&[]);
@@ -546,7 +570,7 @@ fn a_wall_is_proved_by_agents_of_a_hub_and_whatever_is_lost_the_hosts_are_as_the
         until("squeeze", || !put_up(&before, controller).is_empty());
         match lost {
             "controller" => finding.signal(Signal::KILL),
-            "hub" => joined.hub.running = None,
+            "hub" => joined.hub.kill(),
             _ => send(joined.agent("c"), Signal::KILL),
         }
         let since = Instant::now();
@@ -564,11 +588,7 @@ fn a_wall_is_proved_by_agents_of_a_hub_and_whatever_is_lost_the_hosts_are_as_the
             // It was away for longer than any lease, and knows nothing of what was.
             sleep(LEASE);
             joined.hub.start(&[]);
-            until("agents", || {
-                let ran = joined.hub.run(&["hosts"]);
-                ran.out.contains("db  ") && ran.out.contains("\nc  ")
-                    || ran.out.starts_with("c  ") && ran.out.contains("\ndb  ")
-            });
+            joined.wait_for_both();
         }
         if lost != "client's agent" {
             let asked = ["-n", "1000", "--no-calibrate"];

@@ -51,7 +51,7 @@ const EVENTS: [Event; 10] = [
     Event::DiskFull,
 ];
 
-fn command_line(pid: u32) -> String {
+pub(crate) fn command_line(pid: u32) -> String {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&line).replace('\0', " ")
 }
@@ -60,7 +60,7 @@ fn namespace(pid: u32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/ns/net")).ok()
 }
 
-fn processes() -> Vec<u32> {
+pub(crate) fn processes() -> Vec<u32> {
     let entries = fs::read_dir("/proc").expect("/proc").flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     numbers.collect()
@@ -73,13 +73,14 @@ fn send(pid: u32, signal: Signal) {
 }
 
 /// A host of the lab, seen from this machine.
-struct Seen {
+pub(crate) struct Seen {
     sshd: u32,
     before: String,
 }
 
 impl Seen {
-    fn of(name: &str) -> Seen {
+    /// A host of this lab.
+    pub(crate) fn of(name: &str) -> Seen {
         let is_it = |pid: &u32| command_line(*pid).contains(&format!("/sshd-{name}"));
         let mut found: Vec<u32> = processes().into_iter().filter(is_it).collect();
         // The first is what unshares, and its child is the host's init.
@@ -108,8 +109,12 @@ impl Seen {
         String::from_utf8_lossy(&ran.stdout).into_owned()
     }
 
+    pub(crate) fn is_as_before(&self) -> bool {
+        self.now() == self.before
+    }
+
     /// Rates of its interface, files of ours, and processes of ours.
-    fn now(&self) -> String {
+    pub(crate) fn now(&self) -> String {
         let own = namespace(self.sshd);
         let here = processes().into_iter().filter(|pid| namespace(*pid) == own);
         let names = here

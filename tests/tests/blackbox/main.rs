@@ -24,6 +24,7 @@ mod http2;
 mod hub;
 mod killed;
 mod kills;
+mod kills_at_a_hub;
 mod kills_on_hosts;
 mod lab;
 mod link;

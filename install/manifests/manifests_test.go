@@ -1,0 +1,73 @@
+// Package manifests holds what is checked of the manifests for Kubernetes: each field is one that its API has.
+package manifests
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	batch "k8s.io/api/batch/v1"
+	"sigs.k8s.io/yaml"
+)
+
+func decoded(t *testing.T, text string) (batch.Job, error) {
+	t.Helper()
+	var job batch.Job
+	err := yaml.UnmarshalStrict([]byte(text), &job)
+	return job, err
+}
+
+func manifest(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../agents.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func TestAgentsAreAJobWhoseIndicesHaveAnIdentityEach(t *testing.T) {
+	job, err := decoded(t, manifest(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := job.Spec
+	if job.Kind != "Job" || *spec.CompletionMode != batch.IndexedCompletion {
+		t.Errorf("a %s, %s", job.Kind, *spec.CompletionMode)
+	}
+	if *spec.Completions != *spec.Parallelism {
+		t.Errorf("%d of %d at once", *spec.Parallelism, *spec.Completions)
+	}
+	pod := spec.Template.Spec
+	agent := pod.Containers[0]
+	words := strings.Join(append(agent.Command, agent.Args...), " ")
+	if !strings.Contains(words, "agent --join /credentials/c-$(JOB_COMPLETION_INDEX).json") {
+		t.Errorf("it runs %q", words)
+	}
+	volumes := map[string]bool{}
+	for _, volume := range pod.Volumes {
+		volumes[volume.Name] = true
+		if volume.Secret != nil && *volume.Secret.DefaultMode&0o077 != 0 {
+			t.Errorf("others read %s", volume.Name)
+		}
+	}
+	for _, mount := range agent.VolumeMounts {
+		if !volumes[mount.Name] {
+			t.Errorf("no volume %s", mount.Name)
+		}
+	}
+	for name, selected := range pod.TopologySpreadConstraints[0].LabelSelector.MatchLabels {
+		if spec.Template.Labels[name] != selected {
+			t.Errorf("its pods have no label %s=%s", name, selected)
+		}
+	}
+}
+
+func TestAFieldThatTheAPIHasNotIsRefused(t *testing.T) {
+	for _, wrong := range []string{"completionMod: Indexed", "completions: many"} {
+		text := strings.Replace(manifest(t), "completionMode: Indexed", wrong, 1)
+		if _, err := decoded(t, text); err == nil {
+			t.Errorf("%q is taken", wrong)
+		}
+	}
+}
