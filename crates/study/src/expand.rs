@@ -74,8 +74,9 @@ pub struct StudyStep {
 
 impl Study {
     /// The steps of a size: round by round, subject by subject and group by group, so that a
-    /// server is started as seldom as can be. Each round begins with another subject: what
-    /// drifts with time meets all of them.
+    /// server is started as seldom as can be. Each round begins with another subject, and has a subject's
+    /// groups in the other order than the one before: what drifts with time meets all of them, and what
+    /// drifts within the life of a server, too.
     pub fn expand(&self, size: Size) -> Vec<StudyStep> {
         let mut steps = Vec::new();
         let of_size = |run: &&Ramp| run.sizes.contains(&size);
@@ -84,7 +85,12 @@ impl Study {
         for round in 1..=rounds.unwrap_or(0) {
             for nth in 0..self.subjects.len() {
                 let subject = (nth + round as usize - 1) % self.subjects.len();
-                for group in self.groups.iter().filter(|group| group.subject == subject) {
+                let of_subject = self.groups.iter().filter(|group| group.subject == subject);
+                let mut groups: Vec<&Group> = of_subject.collect();
+                if round % 2 == 0 {
+                    groups.reverse();
+                }
+                for group in groups {
                     for run in group.runs.iter().filter(of_size) {
                         self.steps_of(group, run, round, &mut steps);
                     }

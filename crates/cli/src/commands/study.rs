@@ -118,7 +118,11 @@ fn show(name: &str) -> Result<(), Failed> {
     }
     text.push_str("\n claims\n");
     for claim in &study.claims {
-        text.push_str(&format!("   {:24} {}\n", claim.id, claim.text));
+        let by_figures = match claim.is_by_figures() {
+            true => " (by the source's figures)",
+            false => "",
+        };
+        text.push_str(&format!("   {:24} {}{by_figures}\n", claim.id, claim.text));
     }
     output::put(&text, None)
 }

@@ -117,6 +117,21 @@ fn a_round_runs_every_cell_once_and_begins_with_another_subject() {
 }
 
 #[test]
+fn groups_of_a_subject_take_turns_in_being_first() {
+    let study = builtin::find("lock").unwrap().study().unwrap();
+    let steps = study.expand(Size::Demo);
+    let of = |round: u32| -> Vec<&str> {
+        let is_its = |step: &&StudyStep| step.subject == "unobserved" && step.round == round;
+        let its = steps.iter().filter(is_its);
+        its.map(|step| step.group.as_str()).collect()
+    };
+    let (before, after) = ("before-unobserved", "after-unobserved");
+    assert_eq!(of(1), [before, after]);
+    assert_eq!(of(2), [after, before]);
+    assert_eq!(of(3), of(1));
+}
+
+#[test]
 fn a_subject_is_started_anew_in_every_round() {
     let study = Study::parse("my.toml", CELLS).unwrap();
     let mut apparatus = DoubleApparatus::new(|_| Costs {

@@ -68,14 +68,21 @@ func (s *sequence) next() int { return s.draws.at(s.cursor.next()) }
 type lockedSource struct {
 	fake     *gofakeit.Faker
 	products int
+	draws    int // of each request, under the lock one by one
 }
 
-func newLockedSource(seed uint64, products int) *lockedSource {
+func newLockedSource(seed uint64, products, draws int) *lockedSource {
 	const locked = true
 	return &lockedSource{
 		fake:     gofakeit.NewFaker(rand.NewPCG(seed, lockedStream), locked),
 		products: products,
+		draws:    draws,
 	}
 }
 
-func (s *lockedSource) next() int { return s.fake.Number(0, s.products-1) }
+func (s *lockedSource) next() int {
+	for range s.draws - 1 {
+		s.fake.Number(0, s.products-1)
+	}
+	return s.fake.Number(0, s.products-1)
+}

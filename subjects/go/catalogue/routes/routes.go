@@ -58,10 +58,17 @@ type Route struct {
 
 // New makes the routes over a pool of products. Draws are a function of the seed.
 func New(pool *products.Pool, seed uint64) []Route {
+	return NewContended(pool, seed, 1)
+}
+
+// NewContended makes the same routes, where a request of /read-locked draws so
+// many indices, and is answered by the last: its lock is fought for as if by so
+// many times the requests.
+func NewContended(pool *products.Pool, seed uint64, lockedDraws int) []Route {
 	draws := newDraws(seed, pool.Len())
 	read := newSequence(draws)
 	readGzip := newSequence(draws)
-	locked := newLockedSource(seed, pool.Len())
+	locked := newLockedSource(seed, pool.Len(), lockedDraws)
 	list := newPages(pool, draws)
 	compute := newComputation(pool, draws)
 

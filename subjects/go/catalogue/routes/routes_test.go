@@ -114,6 +114,29 @@ func TestEveryDrawIsServedOnceUnderConcurrency(t *testing.T) {
 	}
 }
 
+func TestAContendedRouteServesItsLastDraw(t *testing.T) {
+	const draws = 3
+	contended := func(draws int) func() []byte {
+		for _, route := range NewContended(pool(), 1, draws) {
+			if route.Path == "/read-locked" {
+				return route.Answer
+			}
+		}
+		t.Fatal("no route draws under a lock")
+		return nil
+	}
+	one, several := contended(1), contended(draws)
+	for range 100 {
+		var last []byte
+		for range draws {
+			last = one()
+		}
+		if !bytes.Equal(several(), last) {
+			t.Fatal("an answer is not that of the last draw")
+		}
+	}
+}
+
 func TestListIsAPageOfProducts(t *testing.T) {
 	list := table(1)["/list"].Answer
 	for range 2 * pageCount {

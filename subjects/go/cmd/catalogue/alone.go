@@ -64,7 +64,7 @@ func startServing(options options, listener net.Listener, profiles []net.Listene
 		return serving{}, nil, err
 	}
 	pool := products.NewPool(options.seed, options.products)
-	server, err := serve.New(options.server, routes.New(pool, options.seed), options.buffers)
+	server, err := serve.New(options.server, routes.NewContended(pool, options.seed, options.lockedDraws), options.buffers)
 	if err != nil {
 		return serving{}, nil, err
 	}

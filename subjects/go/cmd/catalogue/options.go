@@ -39,6 +39,7 @@ Serves generated products as JSON, to be put under load:
   --write-buffer BYTES per connection (default 4096; fiber, fasthttp)
   --gogc N|off         as the variable GOGC (default: as GOGC says, else 100)
 
+  --locked-draws N     indices that a request of /read-locked draws under its lock, one by one (default 1)
   --seed N             the same seed serves the same bytes (default 1)
   --products N         size of the pool (default 500)
 
@@ -54,6 +55,7 @@ const (
 	procsMax    = 1024
 	bufferMin   = 256
 	bufferMax   = 16 << 20
+	drawsMax    = 100_000
 )
 
 // options are the command line, checked.
@@ -73,8 +75,9 @@ type options struct {
 	buffers serve.Buffers
 	gogc    settings.GOGC
 
-	seed     uint64
-	products int
+	lockedDraws int
+	seed        uint64
+	products    int
 
 	version bool
 }
@@ -103,9 +106,10 @@ func defaultOptions() options {
 		// The write buffer is what Fiber and fasthttp choose by themselves. The
 		// read buffer is larger than theirs: a hundred pipelined requests of an
 		// ordinary client fit, and so are answered together.
-		buffers:  serve.Buffers{Read: 16 << 10, Write: 4 << 10},
-		seed:     1,
-		products: 500,
+		buffers:     serve.Buffers{Read: 16 << 10, Write: 4 << 10},
+		lockedDraws: 1,
+		seed:        1,
+		products:    500,
 	}
 }
 
@@ -125,6 +129,7 @@ func parseOptions(args []string) (options, error) {
 	flags.Func("read-buffer", "", settings.Number(&o.buffers.Read, bufferMin, bufferMax))
 	flags.Func("write-buffer", "", settings.Number(&o.buffers.Write, bufferMin, bufferMax))
 	flags.Func("gogc", "", o.gogc.Parse)
+	flags.Func("locked-draws", "", settings.Number(&o.lockedDraws, 1, drawsMax))
 	flags.Uint64Var(&o.seed, "seed", o.seed, "")
 	flags.Func("products", "", settings.Number(&o.products, 1, routes.ProductsMax))
 	flags.BoolVar(&o.version, "version", o.version, "")
