@@ -3,7 +3,7 @@
 //! What it is not: checked, or ready to be sent. The `traffic` crate makes of it what workers send.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +36,32 @@ impl Traffic {
     /// Whether it says nothing: the target's one request is sent.
     pub fn is_empty(&self) -> bool {
         self.request.is_empty() && self.session.is_empty() && self.replay.is_none()
+    }
+
+    /// Files that it names stand in this folder.
+    pub fn beside(&mut self, folder: &Path) {
+        for data in self.data.values_mut() {
+            if let Some(file) = &mut data.file {
+                *file = folder.join(&*file);
+            }
+        }
+        if let Some(replay) = &mut self.replay {
+            replay.file = folder.join(&replay.file);
+        }
+        for (_, request) in self.requests_mut() {
+            if let Some(body) = &mut request.body
+                && let Some(file) = body.strip_prefix('@')
+                && !file.starts_with('@')
+                && file != "-"
+            {
+                *body = format!("@{}", folder.join(file).display());
+            }
+            for part in &mut request.multipart {
+                if let Some(file) = &mut part.file {
+                    *file = folder.join(&*file);
+                }
+            }
+        }
     }
 
     /// Every request in it, with its key: `session.0.steps.2`.

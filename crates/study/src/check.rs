@@ -2,8 +2,10 @@
 //! bounds. Each refusal carries the place of the value that is wrong.
 
 use std::ops::Range;
+use std::path::Path;
 
 use toml::Spanned;
+use wallfinder_model::traffic::Traffic;
 use wallfinder_model::{Decode, Effort, Nanos, Rate};
 
 use crate::StudyError;
@@ -270,6 +272,7 @@ impl Place<'_> {
         let headers = self.headers(raw, speaks)?;
         let decode = self.decode(raw, speaks)?;
         let path = self.path(raw, speaks)?;
+        let traffic = self.traffic(raw, speaks, drivers)?;
         let sharing = self.sharing(raw, speaks)?;
         let runs = raw
             .runs
@@ -298,6 +301,7 @@ impl Place<'_> {
             decode,
             speaks,
             path,
+            traffic,
             rival: false,
             runs,
         })
@@ -379,6 +383,49 @@ impl Place<'_> {
         Ok(Some(EFFORTS[index].1))
     }
 
+    /// What is in it is looked at when it is compiled, before its first step.
+    fn traffic(
+        &self,
+        raw: &GroupFile,
+        speaks: Speaks,
+        drivers: &[Driver],
+    ) -> Result<Traffic, StudyError> {
+        let Some(given) = &raw.traffic else {
+            return Ok(Traffic::default());
+        };
+        let refuse = |why: &str| Err(self.error(given.span(), why.to_owned()));
+        if !matches!(speaks, Speaks::Http1 | Speaks::Http2) {
+            return refuse("traffic of a study is of HTTP");
+        }
+        if given.get_ref().is_empty() {
+            return refuse("there is no [[group.traffic.request]] in it, and no session");
+        }
+        let is_foreign = |name: &Spanned<String>| {
+            let known = drivers.iter().find(|driver| driver.name == *name.get_ref());
+            known.is_some_and(|driver| !driver.is_engine())
+        };
+        let runs = raw.runs.get_ref();
+        if let Some(driver) = runs
+            .iter()
+            .flat_map(|run| &run.drivers)
+            .find(|name| is_foreign(name))
+        {
+            let why = format!(
+                "`{}` sends one request over and over; traffic is the engine's",
+                driver.get_ref()
+            );
+            return Err(self.error(driver.span(), why));
+        }
+        if runs.iter().any(|run| !run.payload.is_empty()) {
+            return refuse("traffic has bodies of its own: leave `payload` out of its runs");
+        }
+        let mut traffic = given.get_ref().clone();
+        if let Some(folder) = Path::new(self.file).parent() {
+            traffic.beside(folder);
+        }
+        Ok(traffic)
+    }
+
     fn path(&self, raw: &GroupFile, speaks: Speaks) -> Result<String, StudyError> {
         let path = match (&raw.path, speaks) {
             (None, speaks) if speaks.is_framed() => return Ok(String::new()),
@@ -386,6 +433,7 @@ impl Place<'_> {
                 let message = "framed messages have no path".to_owned();
                 return Err(self.error(path.span(), message));
             }
+            (None, _) if raw.traffic.is_some() => return Ok("/".to_owned()),
             (None, _) => return Err(self.error(raw.id.span(), "`path` is missing".to_owned())),
             (Some(path), _) => path,
         };

@@ -1,6 +1,7 @@
 //! A study at one size becomes a list of steps, in the order in which they run.
 
 use wallfinder_model::record::Cell;
+use wallfinder_model::traffic::Traffic;
 use wallfinder_model::{Arrival, Decode, Effort, Load, Nanos, Rate, Scenario, Stop, scenario};
 
 use crate::Size;
@@ -46,6 +47,8 @@ pub struct StudyStep {
     pub speaks: Speaks,
     /// Path and query; empty for framed messages.
     pub path: String,
+    /// What is sent in its place, where that is more than one request.
+    pub traffic: Traffic,
     /// Header fields of the request.
     pub headers: Vec<(String, String)>,
     /// Bytes of data in the echo subjects' message; `None`: nothing is sent.
@@ -144,6 +147,7 @@ impl Study {
                             subject: self.subjects[group.subject].name.clone(),
                             speaks: group.speaks,
                             path: group.path.clone(),
+                            traffic: group.traffic.clone(),
                             headers: group.headers.clone(),
                             payload: *payload,
                             driver: driver.clone(),
@@ -224,6 +228,7 @@ impl StudyStep {
         scenario.load = scenario::Load::of(&self.load, SEED);
         scenario.watch.no_calibrate = !self.calibrate;
         scenario.watch.samples = self.samples;
+        scenario.traffic = self.traffic.clone();
         scenario
     }
 

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use toml::Spanned;
+use wallfinder_model::traffic::Traffic;
 
 /// Version of the shape below.
 pub(crate) const SCHEMA: &str = "wallfinder.study/1";
@@ -188,6 +189,11 @@ pub(crate) struct GroupFile {
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub(crate) path: Option<Spanned<String>>,
+    /// What is sent in the place of one request, as a traffic file has it: of HTTP and the engine. Files that it names stand
+    /// beside the study's.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Traffic>"))]
+    pub(crate) traffic: Option<Spanned<Traffic>>,
     /// Header fields of the request, `Name: value`; of HTTP alone.
     #[serde(default)]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use wallfinder_model::traffic::Traffic;
 use wallfinder_model::{Decode, Effort, Nanos, Rate};
 
 use crate::Size;
@@ -167,6 +168,8 @@ pub(crate) struct Group {
     pub(crate) speaks: Speaks,
     /// Empty for framed messages.
     pub(crate) path: String,
+    /// In the place of one request; empty: there is none.
+    pub(crate) traffic: Traffic,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) decode: Decode,
     /// Whether the study asks if it is better than others.

@@ -37,7 +37,7 @@ impl TrafficFile {
             text: text.to_owned(),
         };
         if let Some(folder) = Path::new(name).parent() {
-            beside(&mut file.traffic, folder);
+            file.traffic.beside(folder);
         }
         Ok(file)
     }
@@ -49,32 +49,6 @@ impl TrafficFile {
         let span = file::nearest(&self.text, key);
         let error = FileError::at(&self.name, &self.text, span, fault.message.clone());
         Some(error.with_help(HELP))
-    }
-}
-
-/// Files that a traffic file names stand beside it.
-fn beside(traffic: &mut Traffic, folder: &Path) {
-    for data in traffic.data.values_mut() {
-        if let Some(file) = &mut data.file {
-            *file = folder.join(&*file);
-        }
-    }
-    if let Some(replay) = &mut traffic.replay {
-        replay.file = folder.join(&replay.file);
-    }
-    for (_, request) in traffic.requests_mut() {
-        if let Some(body) = &mut request.body
-            && let Some(file) = body.strip_prefix('@')
-            && !file.starts_with('@')
-            && file != "-"
-        {
-            *body = format!("@{}", folder.join(file).display());
-        }
-        for part in &mut request.multipart {
-            if let Some(file) = &mut part.file {
-                *file = folder.join(&*file);
-            }
-        }
     }
 }
 

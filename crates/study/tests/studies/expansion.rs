@@ -43,6 +43,40 @@ fn a_step_carries_the_load_that_was_asked_for() {
 }
 
 #[test]
+fn a_group_may_send_traffic_in_the_place_of_one_request() {
+    let one = "path = \"/simple\"\npipeline = 10\n";
+    let mix = "[group.traffic.data.ids]\nfile = \"ids.csv\"\n\
+               [[group.traffic.request]]\nweight = 3\nget = \"/read?x={ids.id}\"\n\
+               [[group.traffic.session]]\nname = \"buy\"\nsteps = [ { get = \"/simple\" }, { get = \"/read\" } ]\n";
+    let text = SMALL.replace(one, mix);
+    let study = |text: &str| Study::parse("studies/my.toml", text);
+    // A foreign driver sends one request.
+    let refused = study(&text).expect_err("wrk would not").to_string();
+    assert!(refused.contains("`wrk` sends one request"), "{refused}");
+    let text = text.replace("drivers = [\"engine\", \"wrk\"]", "drivers = [\"engine\"]");
+    let step = study(&text)
+        .expect("it is one")
+        .expand(Size::Smoke)
+        .remove(0);
+    let scenario = step.scenario("127.0.0.1:8083", false);
+    check(&scenario).expect("it is a scenario");
+    assert_eq!(scenario.traffic.request[0].weight, Some(3));
+    assert_eq!(scenario.traffic.session[0].steps.len(), 2);
+    // Its files stand beside the study.
+    let file = scenario.traffic.data["ids"].file.as_deref();
+    assert_eq!(file, Some(std::path::Path::new("studies/ids.csv")));
+    let framed = text.replace(
+        "[group.traffic.data.ids]",
+        "speaks = \"framed\"\n[group.traffic.data.ids]",
+    );
+    let refused = study(&framed).expect_err("framed").to_string();
+    assert!(
+        refused.contains("traffic of a study is of HTTP"),
+        "{refused}"
+    );
+}
+
+#[test]
 fn a_step_is_a_scenario_that_any_command_takes() {
     for builtin in builtin::ALL {
         let study = builtin.study().unwrap();
