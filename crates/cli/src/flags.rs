@@ -419,13 +419,13 @@ pub(crate) struct TargetFlags {
     pub(crate) client_cpus: Option<CpuList>,
 
     /// Make the load on another host: an agent drives it there, started by ssh, with your keys and settings.
-    /// Give it once for each host: connections, rate and rows are dealt to all, which begin at one instant.
+    /// Give it once for each host of several, which make one load.
     #[arg(long, value_name = "ssh://USER@HOST", help_heading = heading::CLIENT)]
     pub(crate) client_host: Vec<String>,
 
     /// Choose what follows where one of several client hosts is lost: end with a marked step, deal later steps to
     /// those that are left, or end at once.
-    #[arg(long, value_enum, default_value_t = OnLostFlag::Mark, value_name = "WAY", help_heading = heading::CLIENT)]
+    #[arg(long, value_enum, default_value_t = OnLostFlag::Mark, value_name = "WAY", hide = true, help_heading = heading::CLIENT)]
     pub(crate) on_lost_client: OnLostFlag,
 
     /// Let another load generator produce the load, under the same observation. In the command {url}
