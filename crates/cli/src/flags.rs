@@ -539,14 +539,14 @@ pub(crate) struct TargetFlags {
     #[arg(long, value_name = "CPUS", value_parser = numbers, help_heading = heading::CLIENT)]
     pub(crate) client_cpus: Option<CpuList>,
 
-    /// Make the load on another host: an agent drives it there, started by ssh, with your keys and settings; or the ones
-    /// of this name at the hub, as in 'c*'. Give it once for each host: connections, rate and rows are dealt to all, which begin at one instant.
+    /// Make the load on another host: an agent drives it there, by ssh or at the hub. Give it once for each host of
+    /// several, or a pattern of names at the hub; they make one load.
     #[arg(long, value_name = "HOST", help_heading = heading::CLIENT)]
     pub(crate) client_host: Vec<String>,
 
     /// Choose what follows where one of several client hosts is lost: end with a marked step, deal later steps to
     /// those that are left, or end at once.
-    #[arg(long, value_enum, default_value_t = OnLostFlag::Mark, value_name = "WAY", help_heading = heading::CLIENT)]
+    #[arg(long, value_enum, default_value_t = OnLostFlag::Mark, value_name = "WAY", hide = true, help_heading = heading::CLIENT)]
     pub(crate) on_lost_client: OnLostFlag,
 
     /// Let another load generator produce the load, under the same observation. In the command {url}

@@ -73,6 +73,16 @@ pub fn of_step(step: &Step, environment: &Environment) -> Vec<Caveat> {
         matches!(caveat, Caveat::Anomaly { .. } | Caveat::Note { .. })
             || !kinds.contains(&discriminant(caveat))
     });
+    if step.clients.iter().any(|client| client.lost.is_some()) {
+        // That a host is missing is why, and it is told.
+        let follows = |caveat: &Caveat| {
+            matches!(
+                caveat,
+                Caveat::LittleMismatch { .. } | Caveat::FewerConnections { .. }
+            )
+        };
+        caveats.retain(|caveat| !follows(caveat));
+    }
     caveats
 }
 

@@ -146,6 +146,7 @@ pub(crate) fn name(verdict: &mut Verdict, step: &Step) {
 
 #[cfg(test)]
 mod tests {
+    use wallfinder_model::Reason;
     use wallfinder_model::record::{Counts, Drained, LostClient};
 
     use super::*;
@@ -270,6 +271,7 @@ mod tests {
         step.workers.truncate(2);
         let verdict = judge_step(&step, &a_machine());
         assert_eq!(verdict.wall, Wall::Inconclusive);
+        assert!(matches!(verdict.reason, Reason::ClientsLost { .. }));
         let views = views(&step);
         assert_eq!(views[2].busy, None);
         assert!(views[0].is_full() && !views[2].is_full());

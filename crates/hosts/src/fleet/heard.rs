@@ -88,6 +88,10 @@ impl Intervals {
             sum.scheduled += interval.scheduled;
             sum.bytes_in += interval.bytes_in;
             self.in_flight[host] = interval.in_flight;
+            // Of a host that has all of the load these are the load's; else they are told anew below.
+            sum.p50_ns = sum.p50_ns.max(interval.p50_ns);
+            sum.p99_ns = sum.p99_ns.max(interval.p99_ns);
+            sum.max_ns = sum.max_ns.max(interval.max_ns);
             if let Some(latency) = latency {
                 // What is no histogram of ours costs quantiles, and no count.
                 let _ = self.latency.add_record(&latency);
@@ -100,15 +104,17 @@ impl Intervals {
     }
 
     fn end_one(&mut self, ended_ns: u64) -> Interval {
-        let interval = Interval {
+        let mut interval = Interval {
             at_ns: ended_ns,
             span_ns: ended_ns - self.told_ns,
             in_flight: self.in_flight.iter().sum(),
-            p50_ns: self.latency.quantile_ns(0.5),
-            p99_ns: self.latency.quantile_ns(0.99),
-            max_ns: self.latency.max_ns(),
             ..std::mem::take(&mut self.sum)
         };
+        if self.latency.count() > 0 {
+            interval.p50_ns = self.latency.quantile_ns(0.5);
+            interval.p99_ns = self.latency.quantile_ns(0.99);
+            interval.max_ns = self.latency.max_ns();
+        }
         self.told_ns = ended_ns;
         self.latency.clear();
         interval
@@ -303,6 +309,29 @@ mod tests {
         let sum = &told[0];
         assert_eq!((sum.answered, sum.scheduled, sum.in_flight), (15, 17, 6));
         assert_eq!((sum.at_ns, sum.span_ns), (LENGTH_NS, LENGTH_NS));
+    }
+
+    #[test]
+    fn quantiles_are_of_all_answers_and_those_of_one_host_are_its_own() {
+        let mut latencies = [Latencies::new(), Latencies::new()];
+        (0..90).for_each(|_| latencies[0].record(1_000));
+        (0..10).for_each(|_| latencies[1].record(50_000));
+        let told = |at: usize| latencies[at].to_record().map(Box::new);
+        let mut intervals = Intervals::of(2);
+        intervals.add(0, interval(1, 90), told(0));
+        intervals.add(1, interval(1, 10), told(1));
+        let sum = intervals.next().expect("both told");
+        assert_eq!(sum.p50_ns, 1_000);
+        assert!((49_900..50_100).contains(&sum.p99_ns), "{sum:?}");
+        let mut alone = Intervals::of(1);
+        let own = Interval {
+            p50_ns: 70,
+            p99_ns: 90,
+            max_ns: 95,
+            ..interval(1, 10)
+        };
+        alone.add(0, own.clone(), None);
+        assert_eq!(alone.next(), Some(own));
     }
 
     #[test]
