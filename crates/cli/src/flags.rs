@@ -251,7 +251,7 @@ pub(crate) struct AgentFlags {
     pub(crate) name: Option<String>,
 
     /// Allow only this; may be repeated: observe, squeeze, profile, load, start. It narrows what credentials grant.
-    #[arg(long, value_name = "GRANT")]
+    #[arg(long, value_name = "GRANT", value_delimiter = ',')]
     pub(crate) grant: Vec<Grant>,
 
     /// Make loads only to this address or network, such as 10.0.0.0/8; may be repeated.

@@ -39,17 +39,46 @@ pub(crate) struct Ends {
     pub(crate) silence_max: Duration,
 }
 
-/// Carries a session until it is over, and says why where that is no order of ours or of the other end.
-pub(crate) async fn carry(client: &Client, to: String, ends: Ends) -> Option<String> {
+/// The end of a session.
+pub(crate) struct Over {
+    /// Why, where that is no order of ours or of the other end.
+    pub(crate) why: Option<String>,
+    /// Whoever reads learns of the end by the end of this: of its reason first.
+    _heard: Option<Sender<Vec<u8>>>,
+}
+
+impl Over {
+    /// It never began.
+    pub(crate) fn because(why: String, heard: Sender<Vec<u8>>) -> Over {
+        Over {
+            why: Some(why),
+            _heard: Some(heard),
+        }
+    }
+}
+
+/// Carries a session until it is over.
+pub(crate) async fn carry(client: &Client, to: String, ends: Ends) -> Over {
+    let mut heard = None;
+    let why = carried(client, to, ends, &mut heard).await;
+    Over { why, _heard: heard }
+}
+
+async fn carried(
+    client: &Client,
+    to: String,
+    ends: Ends,
+    heard: &mut Option<Sender<Vec<u8>>>,
+) -> Option<String> {
     let Ends {
         mut messages,
         mut said,
-        heard,
+        heard: hears,
         mut close,
         mut connected,
         silence_max,
     } = ends;
-    let mut heard = Some(heard);
+    *heard = Some(hears);
     let mut stream = Stream::default();
     // The first message opens the session, whatever it holds.
     stream.push(Vec::new());
@@ -67,7 +96,7 @@ pub(crate) async fn carry(client: &Client, to: String, ends: Ends) -> Option<Str
                 "nothing came over the hub for {silence_max:?}: the hub, or the other end, is gone"
             ));
         }
-        let is_full = handed_on(&mut stream, &mut heard, closing_ns.is_some());
+        let is_full = handed_on(&mut stream, heard, closing_ns.is_some());
         if client.connection_state() == State::Connected {
             while let Some(message) = stream.poll_transmit(clock::boottime_ns()) {
                 if client.publish(to.clone(), message.into()).await.is_err() {

@@ -255,8 +255,8 @@ impl Joined {
         let (session, ended) = (session.to_owned(), ended.clone());
         let of_task = session.clone();
         tokio::spawn(async move {
-            let why = carry(&client, to, ends).await;
-            let _ = ended.send((of_task, why)).await;
+            let over = carry(&client, to, ends).await;
+            let _ = ended.send((of_task, over.why)).await;
         });
         let begun = Session {
             take,

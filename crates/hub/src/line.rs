@@ -24,7 +24,7 @@ use wallfinder_protocol::stream::PIECE_BYTES_MAX;
 use wallfinder_protocol::{Frames, Greeting};
 use wallfinder_sys::clock;
 
-use crate::carry::{Ends, MESSAGES_MAX, WAITING_MAX, carry};
+use crate::carry::{Ends, MESSAGES_MAX, Over, WAITING_MAX, carry};
 use crate::subjects::{self, ALL, HERE_OF_ALL, Here, WhoIsThere};
 use crate::{Credentials, CredentialsError};
 
@@ -180,8 +180,9 @@ impl Line {
         };
         let (connected, kept) = (self.connected.clone(), Arc::clone(&why));
         self.handle.spawn(async move {
-            let ended = carrying.on(said, hear, closed, connected).await;
-            *kept.lock().unwrap_or_else(PoisonError::into_inner) = ended;
+            let mut ended = carrying.on(said, hear, closed, connected).await;
+            *kept.lock().unwrap_or_else(PoisonError::into_inner) = ended.why.take();
+            drop(ended);
             let _ = over.send(());
         });
         let way = Session {
@@ -315,10 +316,10 @@ impl Carrying {
         heard: mpsc::Sender<Vec<u8>>,
         close: oneshot::Receiver<()>,
         connected: watch::Receiver<u64>,
-    ) -> Option<String> {
+    ) -> Over {
         let answers = match self.client.subscribe(self.say).await {
             Ok(answers) => answers,
-            Err(error) => return Some(error.to_string()),
+            Err(error) => return Over::because(error.to_string(), heard),
         };
         let (take, messages) = mpsc::channel(MESSAGES_MAX);
         let taking = tokio::spawn(taken(answers, take));
@@ -330,9 +331,9 @@ impl Carrying {
             connected,
             silence_max: SILENCE_MAX,
         };
-        let why = carry(&self.client, self.ask, ends).await;
+        let over = carry(&self.client, self.ask, ends).await;
         taking.abort();
-        why
+        over
     }
 }
 
