@@ -133,8 +133,8 @@ pub fn results(studies: &[Study], kept: &[Kept]) -> String {
         "{MADE}\n\n# What became of every claim\n\nOf the last run that was kept (`wallfinder study keep`), at the size that stands beside it. \
          *Earlier*: the claim has asked something else since, by its conditions or by what it is asked of. *By its \
          figures*: the source's own numbers decide it. What the names in conditions stand for is in \
-         [the files](../../studies).\n\n| study | size, date | steps | measured: confirmed, contradicted, open | \
-         earlier | not run | by figures: confirmed, contradicted, open |\n|---|---|---|---|---|---|---|\n"
+         [the files](../../studies).\n\n| study | full size takes | kept: size, date | steps | measured: confirmed, contradicted, \
+         open | earlier | not run | by figures: confirmed, contradicted, open |\n|---|---|---|---|---|---|---|---|\n"
     );
     let mut causes: BTreeMap<Cause, usize> = BTreeMap::new();
     for study in studies {
@@ -145,7 +145,7 @@ pub fn results(studies: &[Study], kept: &[Kept]) -> String {
         });
         let _ = writeln!(
             page,
-            "| [{0}](#{0}) | {1} | {2} | {3}, {4}, {5} | {6} | {7} | {8}, {9}, {10} |",
+            "| [{0}](#{0}) | {11:.0} min | {1} | {2} | {3}, {4}, {5} | {6} | {7} | {8}, {9}, {10} |",
             study.id,
             run.0,
             run.1,
@@ -156,9 +156,16 @@ pub fn results(studies: &[Study], kept: &[Kept]) -> String {
             measured[4],
             figures[0],
             figures[1],
-            figures[2]
+            figures[2],
+            minutes(study)
         );
     }
+    let all: f64 = studies.iter().map(minutes).sum();
+    let _ = writeln!(
+        page,
+        "\nAll studies at full size, all parts among them, take about {:.1} hours.",
+        all / 60.0
+    );
     let open: Vec<String> = causes
         .iter()
         .map(|(cause, count)| format!("{count} because {}", cause.label()))
@@ -206,6 +213,11 @@ pub fn results(studies: &[Study], kept: &[Kept]) -> String {
         }
     }
     page
+}
+
+/// How long a study takes at full size, about, with all of its parts.
+fn minutes(study: &Study) -> f64 {
+    study.duration(Size::Full).0 as f64 / 60e9
 }
 
 /// How many claims and drivers came to what: confirmed, contradicted, open, of an earlier version, not run; and
