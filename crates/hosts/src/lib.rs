@@ -9,6 +9,8 @@
 //!                     └─ There, LoadThere ─► Channel ═ ssh, NATS ═ agent ─► the same probes, levers and engine there
 //! ```
 //!
+//! Several servers behind one address are one [`ServerHost`] ([`Several`]), several clients one [`ClientHost`] ([`Fleet`]).
+//!
 //! Invariants: process ids of another host never leave [`There`], so that nobody takes them for processes here;
 //! instants of two clocks are never subtracted, but for what an [`Offset`](wallfinder_protocol::clock::Offset) with
 //! its error allows; after an agent's end, whatever ended it, its host is as it was.
