@@ -66,6 +66,15 @@ impl Hub {
         self.running = Some(running);
     }
 
+    /// Where agents keep results for it.
+    fn results(&self) -> PathBuf {
+        self.place.path().join("results")
+    }
+
+    fn results_kept(&self) -> usize {
+        fs::read_dir(self.results()).map_or(0, Iterator::count)
+    }
+
     /// As `kill -9` ends it.
     pub(crate) fn kill(&mut self) {
         self.running = None;
@@ -451,9 +460,10 @@ impl Joined {
     pub(crate) fn join_again(&mut self, name: &str) {
         let host = if name == "db" { "h1" } else { "h2" };
         let join = format!(
-            "{} agent --join {}",
+            "{} agent --join {} --results {}",
             binary().display(),
-            self.hub.credentials(name).display()
+            self.hub.credentials(name).display(),
+            self.hub.results().display()
         );
         let mut ssh = Command::new("ssh");
         ssh.arg("-F").arg(self.lab.settings()).args([host, &join]);
@@ -478,7 +488,7 @@ impl Joined {
         let mut numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
         let is_it = |pid: &u32| {
             let words = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            String::from_utf8_lossy(&words).ends_with(&joins) && comm(*pid) == "wallfinder"
+            String::from_utf8_lossy(&words).contains(&joins) && comm(*pid) == "wallfinder"
         };
         numbers.find(is_it).expect("it runs")
     }
@@ -495,12 +505,6 @@ impl Joined {
         let hosts = ["--client-host", "c*", "--hub", &dir];
         place.start(&[&common[..], &hosts, more].concat())
     }
-}
-
-/// Results that agents of this machine keep for controllers.
-fn results_kept() -> usize {
-    let folder = fs::read_dir("/var/lib/wallfinder/results");
-    folder.map_or(0, Iterator::count)
 }
 
 /// What the agents of the lab's hosts are and have: processes of sessions, and what is put up.
@@ -549,12 +553,11 @@ fn a_wall_is_proved_by_agents_of_a_hub_and_whatever_is_lost_the_hosts_are_as_the
     );
     // The hub is gone for longer than a lease. The load ends by that, and what it was until then is not lost: its agent
     // has it on disk until the record is on this one.
-    let kept_before = results_kept();
     let running = joined.start("run", &["-d", "20s", "--no-calibrate"]);
     sleep(Duration::from_secs(3));
     joined.hub.kill();
     sleep(Duration::from_secs(9));
-    assert_eq!(results_kept(), kept_before + 1);
+    assert_eq!(joined.hub.results_kept(), 1);
     joined.hub.start(&[]);
     let ran = running.wait(LIMIT).ends_with(1);
     assert!(ran.err.contains("over the hub"), "{}", ran.err);
@@ -562,7 +565,7 @@ fn a_wall_is_proved_by_agents_of_a_hub_and_whatever_is_lost_the_hosts_are_as_the
     assert_balanced(&step);
     let answered = step["counts"]["answered"].as_u64().expect("a count");
     assert!(answered > 1_000, "{step:#}");
-    assert_eq!(results_kept(), kept_before);
+    assert_eq!(joined.hub.results_kept(), 0);
     let before = things_of_ours();
     for lost in ["controller", "hub", "client's agent"] {
         let finding = joined.start("find", &["--effort", "quick", "--no-inside"]);
