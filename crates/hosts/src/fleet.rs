@@ -272,6 +272,10 @@ impl ClientHost for Fleet {
         self.hosts.iter().try_for_each(|host| host.fits(load))
     }
 
+    fn kept(&self) {
+        self.hosts.iter().for_each(|host| host.kept());
+    }
+
     /// The server sees several.
     fn address(&self) -> Option<IpAddr> {
         None

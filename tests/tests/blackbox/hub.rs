@@ -440,19 +440,26 @@ pub(crate) struct Joined {
 impl Joined {
     /// With a server of these dials; says what is missing where it cannot be.
     pub(crate) fn up(dials: &str) -> Option<Joined> {
+        Joined::with(dials, &["c"])
+    }
+
+    /// The same with these to make load, all of one host.
+    fn with(dials: &str, clients: &[&str]) -> Option<Joined> {
         let lab = Lab::of(&["2", "--cpus", "0", "--cpus", "1"], dials)?;
         let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
         socket.connect((lab.address(), 9)).expect("a way there");
         let own = socket.local_addr().expect("an address").ip().to_string();
-        let hub = Hub::up(&own, &["db", "c"], "observe,load,squeeze,profile")?;
+        let names = [&["db"], clients].concat();
+        let hub = Hub::up(&own, &names, "observe,load,squeeze,profile")?;
         lab.lets_in();
         let mut joined = Joined {
             hub,
             agents: Vec::new(),
             lab,
         };
-        joined.join_again("db");
-        joined.join_again("c");
+        for name in names {
+            joined.join_again(name);
+        }
         Some(joined)
     }
 
@@ -513,6 +520,27 @@ fn put_up(before: &[String], controller: u32) -> Vec<String> {
     let mut things = things_of_ours();
     things.retain(|thing| !thing.contains(&own) && !before.contains(thing));
     things
+}
+
+#[test]
+fn agents_that_a_pattern_means_make_one_load() {
+    let _turn = alone();
+    let Some(joined) = Joined::with("--spin-us 300", &["c1", "c2"]) else {
+        return;
+    };
+    let asked = ["-n", "5001", "--samples", "--no-calibrate"];
+    let ran = joined.start("run", &asked).wait(LIMIT).ends_with(0);
+    let step = joined.hub.place.step();
+    assert_balanced(&step);
+    assert_eq!(step["counts"]["answered"], 5001, "{}", ran.out);
+    assert_eq!(step["samples"]["rows"], 5001);
+    let clients = step["clients"].as_array().expect("two hosts");
+    let of = |nth: usize, key: &str| &clients[nth][key];
+    assert_eq!((of(0, "host"), of(1, "host")), (&"c1".into(), &"c2".into()));
+    let answered = [0, 1].map(|nth| of(nth, "counts")["answered"].as_u64());
+    assert_eq!(answered, [Some(2501), Some(2500)]);
+    // What each had on its disk goes once the record is on this one.
+    assert_eq!(joined.hub.results_kept(), 0);
 }
 
 #[test]
