@@ -111,8 +111,8 @@ pub(crate) struct Place {
     pub(crate) client: Option<tls::Client>,
 }
 
-/// What came of requests that were made once.
-#[derive(Debug, Default)]
+/// What came of requests that were made once. What they took may be secrets.
+#[derive(Default)]
 pub(crate) struct Made {
     /// How many were answered well.
     pub(crate) steps: usize,

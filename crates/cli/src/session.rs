@@ -437,11 +437,11 @@ impl Session {
         // Words for who reads the file; nothing reads them back.
         let worded = wallfinder_report::json::worded(&self.record);
         let sealed = self.folder.seal(&self.journal, &worded);
+        let page = wallfinder_report::html::render(&self.record);
+        let page = self.folder.folder().write(PAGE, page.as_bytes());
         if sealed.is_ok() {
             self.clients.iter().for_each(|client| client.kept());
         }
-        let page = wallfinder_report::html::render(&self.record);
-        let page = self.folder.folder().write(PAGE, page.as_bytes());
         Sealed {
             folder: self.folder.path().to_owned(),
             record: self.record,

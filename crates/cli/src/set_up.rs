@@ -46,9 +46,10 @@ struct Refreshing {
     shared: Arc<Shared>,
 }
 
+/// What the thread shares with the rest.
 #[derive(Default)]
-struct Shared {
-    /// Held by who makes requests, or starts the server that they would go to.
+pub(crate) struct Shared {
+    /// Held while requests are made, and while the server is being started that they would go to.
     turn: Mutex<()>,
     tally: Mutex<Tally>,
 }
@@ -85,16 +86,28 @@ impl SetUp {
         self.known.clone()
     }
 
-    /// Nothing is made while this is held: the server is being started anew.
-    pub(crate) fn pause(&self) -> Option<MutexGuard<'_, ()>> {
-        self.refreshing
-            .as_ref()
-            .map(|refreshing| lock(&refreshing.shared.turn))
+    /// What is held from before the server is started anew until set-up was made at it.
+    pub(crate) fn shared(&self) -> Option<Arc<Shared>> {
+        let refreshing = self.refreshing.as_ref()?;
+        Some(Arc::clone(&refreshing.shared))
+    }
+
+    /// Makes the tear-down, of as much as was made: the server ends, or is started anew.
+    pub(crate) fn take_down(&mut self) {
+        if !std::mem::take(&mut self.is_begun) {
+            return;
+        }
+        if let Some(mix) = &self.around.teardown
+            && let Some(why) = make(mix, &self.place, 0, &self.missing).failed
+        {
+            tracing::warn!("[[teardown]] {why}");
+        }
     }
 
     /// Makes set-up again, at a server that knows nothing of the first time.
     pub(crate) fn make_again(&mut self) -> Result<(), String> {
         let Some(Once { mix, names }) = &self.around.setup else {
+            self.is_begun = true;
             return Ok(());
         };
         let Made {
@@ -135,12 +148,14 @@ impl SetUp {
 impl Drop for SetUp {
     fn drop(&mut self) {
         self.refreshing = None;
-        let Some(mix) = self.around.teardown.as_ref().filter(|_| self.is_begun) else {
-            return;
-        };
-        if let Some(why) = make(mix, &self.place, 0, &self.missing).failed {
-            tracing::warn!("[[teardown]] {why}");
-        }
+        self.take_down();
+    }
+}
+
+impl Shared {
+    /// Nothing else makes requests while this is held.
+    pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
+        lock(&self.turn)
     }
 }
 

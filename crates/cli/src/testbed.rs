@@ -15,8 +15,8 @@ use wallfinder_hosts::{
     Agent, BackendHost, ClientHost, Fleet, Here, HostError, LoadHere, LoadThere, Named, ServerHost,
     Several, Shaped, There, cpus_of, named,
 };
-use wallfinder_model::Environment;
 use wallfinder_model::scenario::Hub;
+use wallfinder_model::{Environment, scenario};
 use wallfinder_probe::Family;
 use wallfinder_sys::{namespace, process};
 use wallfinder_testbed::child::{Place, RunAs, Shim};
@@ -422,7 +422,11 @@ impl Restart for Testbed {
     fn restart(&mut self) -> Result<Arc<dyn ServerHost>, String> {
         let address = self.server.address;
         let mut set_up = self.set_up.take();
-        let paused = set_up.as_ref().map(SetUp::pause);
+        let shared = set_up.as_ref().and_then(SetUp::shared);
+        let turn = shared.as_ref().map(|shared| shared.turn());
+        if let Some(set_up) = &mut set_up {
+            set_up.take_down();
+        }
         match self.start.as_ref().ok_or("the server is not ours")? {
             Anew::Here(start) => {
                 self.server.subject = None;
@@ -447,10 +451,10 @@ impl Restart for Testbed {
                 self.server.host = Arc::new(there);
             }
         }
-        drop(paused);
         if let Some(set_up) = &mut set_up {
             set_up.make_again()?;
         }
+        drop(turn);
         self.set_up = set_up.map_or_else(OnceLock::new, OnceLock::from);
         Ok(Arc::clone(&self.server.host))
     }
@@ -539,6 +543,7 @@ fn client_at(
     }
     let mut named = meant([host], ways)?;
     named.extend(meant(&client.more_hosts, ways)?);
+    told_apart(&named, &job.scenario.server)?;
     let hosts = match stands {
         Some(agent) => {
             agents.push(Arc::clone(agent));
@@ -562,6 +567,25 @@ fn client_at(
             client.on_lost,
         ))),
     }
+}
+
+/// Refuses client hosts that a pattern means twice, or that are the server's.
+fn told_apart(clients: &[String], server: &scenario::Server) -> Result<(), Failed> {
+    for (nth, name) in clients.iter().enumerate() {
+        if clients[..nth].contains(name) {
+            return Err(Failed::usage(format!(
+                "`{name}` is meant twice by --client-host: name each host once"
+            )));
+        }
+        let mut servers = server.host.iter().chain(&server.more_hosts);
+        if servers.any(|other| other.split(',').next() == Some(name)) {
+            return Err(Failed::usage(format!(
+                "`{name}` is the server's host, and --client-host means it too: the load would take its processors. Name \
+                 the others"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The hosts that these mean, of which a pattern means those at the hub.

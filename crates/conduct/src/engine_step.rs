@@ -103,9 +103,6 @@ impl Watch<'_> {
         if edge == Edge::Drained {
             return;
         }
-        if let Some(behind) = &self.order.behind {
-            self.behind.push((clock::monotonic_ns(), (behind.times)()));
-        }
         if let (Edge::Open, Some(profiles)) = (edge, &self.order.profiles) {
             let (window, server) = (self.order.load.stop.after, &*self.order.server);
             let client = self.order.client.family();
@@ -121,6 +118,9 @@ impl Watch<'_> {
             Edge::Open => self.opened_ns = Some(sampler.mark("open")),
             Edge::Close => self.closed_ns = Some(sampler.mark("close")),
             Edge::Drained => {}
+        }
+        if let Some(behind) = &self.order.behind {
+            self.behind.push((clock::monotonic_ns(), (behind.times)()));
         }
     }
 }
@@ -208,7 +208,11 @@ pub(crate) fn run(
         _ => Telemetry::default(),
     };
     telemetry.relay = relayed.filter(|_| closed_ns.is_some());
-    if let (Some(of), [(from_ns, before), .., (to_ns, after)]) = (&order.behind, &behind[..]) {
+    if let (Some(of), [(from_ns, before), .., (to_ns, after)]) = (&order.behind, &behind[..])
+        // What could not be read has no processes.
+        && !before.of.is_empty()
+        && !after.of.is_empty()
+    {
         telemetry.backend = Some(CpuUse {
             cpu_ns: (after.used_since(before, &of.pids) * 1e9) as u64,
             span_ns: to_ns - from_ns,

@@ -149,12 +149,12 @@ fn null_server(
 ) -> Result<NullServer, EngineError> {
     let one_each = spec.load.connection_per_request;
     // Over HTTP/2 only the client knows that a connection has had its last stream.
-    let is_of_lines = spec
+    let is_http1 = spec
         .request
         .mix()
         .is_some_and(|mix| mix.protocol == Protocol::Http1);
-    let closes = one_each
-        && (is_of_lines || matches!(spec.request, Exchange::Http1(_) | Exchange::Framed(_)));
+    let closes =
+        one_each && (is_http1 || matches!(spec.request, Exchange::Http1(_) | Exchange::Framed(_)));
     let stand = Stand::of(cpu, spec.tls.as_ref())?.closing(closes);
     let body_bytes = typical.body_bytes as usize;
     let streams = |answer| started(NullServer::streams(answer, &stand));

@@ -117,8 +117,9 @@ impl Latencies {
             && within.low() == self.within.low()
             && within.high() == self.within.high();
         is_alike.then_some(())?;
+        let beyond = self.beyond.checked_add(other.beyond)?;
         self.within.add(&within).ok()?;
-        self.beyond += other.beyond;
+        self.beyond = beyond;
         Some(())
     }
 

@@ -273,7 +273,12 @@ impl ClientHost for Fleet {
     }
 
     fn kept(&self) {
-        self.hosts.iter().for_each(|host| host.kept());
+        // Each may have to be reached again.
+        thread::scope(|scope| {
+            for host in &self.hosts {
+                scope.spawn(|| host.kept());
+            }
+        });
     }
 
     /// The server sees several.
@@ -294,7 +299,20 @@ impl ClientHost for Fleet {
                 let host: &dyn ClientHost = &***host;
                 Member::begin(scope, (nth, host, spec), tell.clone())
             });
-            let members = members.collect::<Result<Vec<_>, _>>()?;
+            let mut begun = Vec::new();
+            for member in members {
+                match member {
+                    Ok(member) => begun.push(member),
+                    Err(error) => {
+                        // Nobody conducts those that have begun.
+                        begun
+                            .iter_mut()
+                            .for_each(|member: &mut Member<'_>| member.end(true));
+                        return Err(error);
+                    }
+                }
+            }
+            let members = begun;
             drop(tell);
             let driving = Driving {
                 fleet: self,
@@ -471,9 +489,7 @@ impl Driving<'_, '_> {
             self.intervals.end(nth);
         }
         self.tell_intervals(observe);
-        if let Some(rest) = self.intervals.rest() {
-            self.told_intervals.push(rest);
-        }
+        self.intervals.rest(&mut self.told_intervals);
         Ok(self.concluded())
     }
 

@@ -324,21 +324,25 @@ impl ClientHost for LoadThere {
             known_version,
             ends: None,
         };
-        let measured = match passing.on(&news, &ended, observe) {
-            Ok(measured) => {
-                self.recall.heard(ended.number);
-                measured
-            }
+        let (measured, is_recalled) = match passing.on(&news, &ended, observe) {
+            Ok(measured) => (measured, false),
             Err(lost) if self.far.channel.lost().is_some() => {
                 let given_up = || signals.abort.load(Ordering::Relaxed);
                 let measured = self.recall.result(ended.number, lost, given_up)?;
-                passing.placed(measured)?
+                (passing.placed(measured)?, true)
             }
             Err(refused) => return Err(refused.into()),
         };
-        if let Some(samples) = &spec.samples {
-            self.fetch(samples, signals)?;
+        match &spec.samples {
+            // They went with the session that they were kept in.
+            Some(samples) if is_recalled => {
+                let counts = &measured.counts;
+                samples.of_elsewhere(Vec::new(), counts.answered + counts.failed_total());
+            }
+            Some(samples) => self.fetch(samples, signals)?,
+            None => {}
         }
+        self.recall.heard(ended.number);
         Ok(measured)
     }
 
@@ -453,7 +457,14 @@ impl Passing<'_> {
         offset.ok_or_else(|| channel.failed("its clock is not known"))
     }
 
+    /// What its agent sent, by the clock of this host; what cannot be is refused.
     fn placed(&self, measured: Measured) -> Result<Measured, HostError> {
+        let is_sound =
+            measured.counts.is_sound() && measured.window_from_ns <= measured.window_to_ns;
+        if !is_sound {
+            let channel = &self.host.far.channel;
+            return Err(channel.failed("its agent told counts that do not add up"));
+        }
         Ok(Measured {
             zero_ns: self.here(measured.zero_ns)?,
             ..measured

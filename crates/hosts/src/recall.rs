@@ -79,9 +79,7 @@ impl Recall {
             };
             let asked = agent.channel().call(Ask::Recall { key: key.clone() });
             if let Ok(Answer::Measured(measured)) = asked {
-                let mut shared = self.shared();
-                shared.heard.push(key);
-                shared.anew = Some(agent);
+                self.shared().anew = Some(agent);
                 return Ok(*measured);
             }
             if agent.channel().lost().is_none() {

@@ -61,8 +61,9 @@ impl ClientView<'_> {
 /// The client hosts of a step, in its order; none where one host made the load.
 pub fn views(step: &Step) -> Vec<ClientView<'_>> {
     let mut workers = &step.workers[..];
-    let ceilings = step.ceiling.as_ref().map(|ceiling| &ceiling.of_hosts[..]);
-    let each = step.clients.iter().enumerate().map(|(nth, part)| {
+    // It is measured after the load: of a host that was lost there is none.
+    let mut ceilings = step.ceiling.iter().flat_map(|ceiling| &ceiling.of_hosts);
+    let each = step.clients.iter().map(|part| {
         let count = (part.workers as usize).min(workers.len());
         let own;
         (own, workers) = workers.split_at(count);
@@ -72,7 +73,10 @@ pub fn views(step: &Step) -> Vec<ClientView<'_>> {
             part,
             seen: hosts.next().and_then(|of| of.client.as_ref()),
             busy: mean(own),
-            ceiling: ceilings.and_then(|of_hosts| of_hosts.get(nth)),
+            ceiling: match part.lost {
+                Some(_) => None,
+                None => ceilings.next(),
+            },
         }
     });
     each.collect()
@@ -132,7 +136,7 @@ pub(crate) fn full(step: &Step) -> Option<FullHosts> {
 pub(crate) fn name(verdict: &mut Verdict, step: &Step) {
     let Some(full) = full(step) else { return };
     if verdict.wall == Wall::ClientCpu {
-        verdict.detail = Some(full.detail());
+        verdict.detail.get_or_insert_with(|| full.detail());
     }
     let fact = Fact::ClientHostsFull {
         hosts: full.names,

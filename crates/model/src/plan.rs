@@ -266,6 +266,20 @@ impl Arrival {
     pub fn is_open(&self) -> bool {
         !matches!(self, Arrival::Closed { .. })
     }
+
+    /// Whether requests start neither all at once nor never.
+    pub fn is_sound(&self) -> bool {
+        const RATE_MAX: f64 = 1e9;
+        let is_rate = |rate: f64| rate > 0.0 && rate <= RATE_MAX;
+        match self {
+            Arrival::Closed { .. } => true,
+            Arrival::Constant { rate } | Arrival::Poisson { rate } => is_rate(rate.0),
+            Arrival::Ramp { from, to, .. } => {
+                (from.0 == 0.0 || is_rate(from.0)) && (to.0 == 0.0 || is_rate(to.0))
+            }
+            Arrival::Replay { speed, .. } => is_rate(*speed),
+        }
+    }
 }
 
 /// When the measured window ends: the first of the two that is given.

@@ -385,7 +385,16 @@ fn is_zero(count: &u64) -> bool {
 impl Counts {
     /// Failures of every class.
     pub fn failed_total(&self) -> u64 {
-        self.failed.values().sum()
+        let sum = |sum: u64, count: &u64| sum.saturating_add(*count);
+        self.failed.values().fold(0, sum)
+    }
+
+    /// Whether these may be of a load: they balance, and are no more than a load can have had.
+    pub fn is_sound(&self) -> bool {
+        const MOST: u64 = 1 << 53;
+        let bytes = [self.bytes_in, self.bytes_out, self.body_bytes];
+        let begun = self.scheduled.saturating_add(self.in_flight_start);
+        self.balanced() && begun <= MOST && bytes.iter().all(|bytes| *bytes <= 1 << 60)
     }
 
     /// Whether the accounting identity holds.

@@ -60,7 +60,7 @@ pub(crate) fn skew(step: &Step) -> Option<String> {
     let error = began.map(|part| part.clock_error_ns).max()?;
     let hosts = counted(step.clients.len() as u64, "client host");
     let error = number::span(error as f64);
-    Some(match most - least {
+    Some(match most.abs_diff(least) {
         0 => format!("{hosts} began together, as far as their clocks tell: to {error}"),
         apart => format!(
             "{hosts} began within {}, give or take {error} of their clocks",

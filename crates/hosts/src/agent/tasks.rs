@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use wallfinder_engine::{Signals, StepSpec, calibrate::calibrate, precheck, run, workers_of};
 use wallfinder_model::Nanos;
-use wallfinder_model::drive::{Edge, LeverSetting, Progress, Typical};
+use wallfinder_model::drive::{Edge, LeverSetting, Progress, Share, Typical};
 use wallfinder_protocol::{Answer, LoadOrder, News, Refusal, Reply, Said, frame};
 use wallfinder_sys::{clock, process};
 use wallfinder_testbed::subject::{Subject, SubjectSpec};
@@ -149,7 +149,7 @@ impl Tasks {
             return Err(BUSY.to_owned());
         }
         let keeps = order.keeps;
-        let mut spec = spec(order);
+        let mut spec = sound(spec(order))?;
         precheck::check(&spec.load, &spec.address).map_err(|why| why.to_string())?;
         // What was kept before is given up, and its file with it.
         self.kept = None;
@@ -187,7 +187,7 @@ impl Tasks {
         order: LoadOrder,
         (typical, server_cpu, measure): (Typical, Option<u32>, Nanos),
     ) -> Result<(), String> {
-        let spec = Box::new(spec(order));
+        let spec = Box::new(sound(spec(order))?);
         let what = What::Calibrate {
             spec,
             typical,
@@ -262,7 +262,7 @@ impl Tasks {
         let values = known.now();
         let driven = self.driven.as_ref().ok_or("no load is under way")?;
         let of_load = &driven.conducted.known;
-        if values.len() != of_load.now().len() {
+        if values.len() != of_load.now().len() || !values.are_sound() {
             return Err("its requests are filled in with other values".to_owned());
         }
         of_load.renew(values.to_vec());
@@ -291,6 +291,16 @@ impl Tasks {
             signals.stop.store(true, Ordering::Relaxed);
             signals.abort.fetch_or(abort, Ordering::Relaxed);
         }
+    }
+}
+
+/// Refuses a load whose schedule would not come to an end.
+fn sound(spec: StepSpec) -> Result<StepSpec, String> {
+    let Share { nth, of } = spec.share;
+    let is_dealt = nth < of && spec.load.workers.checked_mul(of).is_some();
+    match is_dealt && spec.load.arrival.is_sound() {
+        true => Ok(spec),
+        false => Err("a load that nobody can drive: its part, or its rate".to_owned()),
     }
 }
 

@@ -120,11 +120,15 @@ impl Intervals {
         interval
     }
 
-    /// What is left when every host has ended.
-    pub(super) fn rest(&mut self) -> Option<Interval> {
-        let nothing = Interval::default();
-        let told_ns = self.told_ns;
-        (self.sum != nothing).then(|| self.end_one(told_ns + 1))
+    /// What is left when every host has ended is a part of the last that was told.
+    pub(super) fn rest(&mut self, told: &mut [Interval]) {
+        let rest = std::mem::take(&mut self.sum);
+        if let Some(last) = told.last_mut() {
+            last.answered += rest.answered;
+            last.failed += rest.failed;
+            last.scheduled += rest.scheduled;
+            last.bytes_in += rest.bytes_in;
+        }
     }
 }
 
@@ -352,7 +356,7 @@ mod tests {
         intervals.end(1);
         intervals.end(0);
         told.extend(all(&mut intervals));
-        told.extend(intervals.rest());
+        intervals.rest(&mut told);
         assert_eq!(told.iter().map(|of| of.answered).sum::<u64>(), 270);
         assert!(told.windows(2).all(|pair| pair[0].at_ns < pair[1].at_ns));
         let spans: u64 = told.iter().map(|of| of.span_ns).sum();
@@ -384,7 +388,7 @@ mod tests {
             }
             (0..hosts).for_each(|host| intervals.end(host));
             told.extend(all(&mut intervals));
-            told.extend(intervals.rest());
+            intervals.rest(&mut told);
             prop_assert_eq!(told.iter().map(|of| of.answered).sum::<u64>(), answered);
             prop_assert!(told.windows(2).all(|pair| pair[0].at_ns < pair[1].at_ns));
         }

@@ -100,7 +100,7 @@ fn of_client(part: Part, zero_ns: u64) -> ClientPart {
         // Of one that was lost nothing but the agreed instant is known.
         began_ns: match lost {
             Some(_) => 0,
-            None => measured.zero_ns as i64 - zero_ns as i64,
+            None => (measured.zero_ns as i64).saturating_sub(zero_ns as i64),
         },
         clock_error_ns,
         counts: measured.counts,

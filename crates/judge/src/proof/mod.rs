@@ -116,7 +116,7 @@ pub(crate) fn prove(step: &Step, environment: &Environment) -> Verdict {
     if verdict.wall == Wall::ClientCpu
         && let Some(full) = clients::full(step)
     {
-        verdict.detail = Some(full.detail());
+        verdict.detail.get_or_insert_with(|| full.detail());
     }
     verdict
 }

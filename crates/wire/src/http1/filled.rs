@@ -223,7 +223,7 @@ impl Asked {
         let mut len = 0;
         while self.has_unwritten(is_last) && len < into.len() {
             let asking = &self.in_flight[self.in_flight.len() - self.unwritten];
-            if self.offset == 0 && !Arc::ptr_eq(&self.known, &filling.known) {
+            if self.offset == 0 && !self.known.are(&filling.known) {
                 self.known = Values::clone(&filling.known);
             }
             let mut sink = Sink::past(self.offset, &mut into[len..]);
@@ -263,17 +263,21 @@ impl Asked {
         self.inspection
             .begin(looks, ask.kind, status, is_coded, *nth);
         *nth += 1;
-        // While its request is not written its user must not change: the rest would be other bytes.
-        if !looks.need_fields(ask.kind) || self.unwritten == self.in_flight.len() {
+        if !looks.need_fields(ask.kind) {
             return;
         }
+        // While its request is not written its user must not change: the rest would be other bytes.
+        let is_written = self.unwritten < self.in_flight.len();
         let lines = head.split(|byte| *byte == b'\n').skip(1);
         for line in lines {
             let Some(colon) = line.iter().position(|byte| *byte == b':') else {
                 continue;
             };
             let (name, value) = (&line[..colon], line[colon + 1..].trim_ascii());
-            self.inspection.field(looks, &mut self.user, name, value);
+            match is_written {
+                true => self.inspection.field(looks, &mut self.user, name, value),
+                false => self.inspection.check_field(looks, name, value),
+            }
         }
         if self.inspection.is_beside() {
             let Asked {

@@ -324,6 +324,8 @@ pub(super) struct Fields {
     bytes: Vec<u8>,
     /// Where each name ends, and each value.
     ends: Vec<(usize, usize)>,
+    /// There was no room for all.
+    is_short: bool,
 }
 
 /// Room for fields that are looked into, in bytes, and their number.
@@ -336,19 +338,25 @@ impl Fields {
         Fields {
             bytes: Vec::with_capacity(room(FIELDS_BYTES_MAX)),
             ends: Vec::with_capacity(room(FIELDS_MAX)),
+            is_short: false,
         }
     }
 
     pub(super) fn clear(&mut self) {
         self.bytes.clear();
         self.ends.clear();
+        self.is_short = false;
     }
 
-    /// Keeps one, where a kind's answers are looked into for it. What there is no room for is left out.
+    /// Keeps one, where a kind's answers are looked into for it. What there is no room for is told.
     pub(super) fn keep(&mut self, ready: &Ready, kind: u16, (name, value): (&[u8], &[u8])) {
+        if !ready.prepared.looks.want(kind, name) {
+            return;
+        }
         let fits = self.bytes.len() + name.len() + value.len() <= self.bytes.capacity()
             && self.ends.len() < self.ends.capacity();
-        if fits && ready.prepared.looks.want(kind, name) {
+        self.is_short |= !fits;
+        if fits {
             self.bytes.extend_from_slice(name);
             let name_end = self.bytes.len();
             self.bytes.extend_from_slice(value);
@@ -416,7 +424,7 @@ impl OfUser {
     #[inline]
     pub(super) fn begin(&mut self, filling: &Filling, slot: u32) {
         let known = &mut self.streams[slot as usize].known;
-        if !Arc::ptr_eq(known, &filling.known) {
+        if !known.are(&filling.known) {
             *known = Values::clone(&filling.known);
         }
     }
@@ -446,10 +454,17 @@ impl OfUser {
             let OfStream { inspection, known } = &mut self.streams[slot as usize];
             inspection.begin(looks, ask.kind, status, is_coded, *nth);
             *nth += 1;
-            // While its request is not sent its user must not change: the rest would be other bytes.
-            if is_sent && looks.need_fields(ask.kind) {
+            if looks.need_fields(ask.kind) {
                 for (name, value) in filling.fields.all() {
-                    inspection.field(looks, &mut self.user, name, value.trim_ascii());
+                    let value = value.trim_ascii();
+                    // While its request is not sent its user must not change: the rest would be other bytes.
+                    match is_sent {
+                        true => inspection.field(looks, &mut self.user, name, value),
+                        false => inspection.check_field(looks, name, value),
+                    }
+                }
+                if filling.fields.is_short {
+                    inspection.lacks_fields();
                 }
                 if inspection.is_beside() {
                     let prepared = &filling.ready.prepared;

@@ -197,7 +197,7 @@ impl Caches {
 }
 
 /// Whether a value may be sent on: what would end a line may not.
-fn is_sound(value: &[u8]) -> bool {
+pub(super) fn is_sound(value: &[u8]) -> bool {
     !value
         .iter()
         .any(|byte| (*byte < b' ' && *byte != b'\t') || *byte == 0x7f)
@@ -212,6 +212,8 @@ pub(crate) struct Inspection {
     is_checked: bool,
     is_coded: bool,
     redirects: Option<Redirect>,
+    /// It says where that leads.
+    has_place: bool,
     /// Its place is one beside that of its request.
     is_beside: bool,
     /// Its status says already that it is not good.
@@ -260,6 +262,7 @@ impl Inspection {
         self.is_checked = nth.is_multiple_of(u64::from(look.expect.every.max(1)));
         self.is_coded = is_coded;
         self.redirects = None;
+        self.has_place = false;
         self.is_beside = false;
         self.is_refused = look.expect.statuses.is_empty() && status >= 400;
         self.fields = 0;
@@ -292,8 +295,8 @@ impl Inspection {
         self.is_on
     }
 
-    /// A field of its head.
-    pub(crate) fn field(&mut self, looks: &Looks, user: &mut User, name: &[u8], value: &[u8]) {
+    /// A field of its head, held against the checks alone: the user stays as it is.
+    pub(crate) fn check_field(&mut self, looks: &Looks, name: &[u8], value: &[u8]) {
         let look = &looks.kinds[usize::from(self.kind)];
         for (check, bit) in look.expect.checks.iter().zip(0..) {
             if let Check::Header(wanted, has) = check
@@ -303,6 +306,17 @@ impl Inspection {
                 self.fields |= 1 << bit;
             }
         }
+    }
+
+    /// There was no room for all of its fields.
+    pub(crate) fn lacks_fields(&mut self) {
+        self.bad.get_or_insert(WireError::TakeTooLong);
+    }
+
+    /// A field of its head.
+    pub(crate) fn field(&mut self, looks: &Looks, user: &mut User, name: &[u8], value: &[u8]) {
+        self.check_field(looks, name, value);
+        let look = &looks.kinds[usize::from(self.kind)];
         let is_cookie = name.eq_ignore_ascii_case(b"set-cookie");
         if is_cookie && look.expect.keeps_cookies {
             user.set_cookie(value);
@@ -322,8 +336,9 @@ impl Inspection {
         }
         if self.redirects.is_some() && name.eq_ignore_ascii_case(b"location") {
             match looks.place(value) {
-                Ok(Location::Path(path)) if user.set_location(path) => {}
+                Ok(Location::Path(path)) if user.set_location(path) => self.has_place = true,
                 Ok(Location::Beside(reference)) if user.set_reference(reference) => {
+                    self.has_place = true;
                     self.is_beside = true;
                 }
                 Ok(_) => self.bad = Some(WireError::TakeTooLong),
@@ -374,9 +389,7 @@ impl Inspection {
         if self.redirects.is_some() {
             return match self.bad {
                 Some(error) => (Judged::Bad(error), None),
-                None if user.location().is_empty() => {
-                    (Judged::Bad(WireError::RedirectTarget), None)
-                }
+                None if !self.has_place => (Judged::Bad(WireError::RedirectTarget), None),
                 None => (Judged::Good, self.redirects),
             };
         }

@@ -1,13 +1,47 @@
 //! Values that are the same for all users, and may be renewed while requests are filled in with them.
 
 use std::fmt;
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::TAKEN_BYTES_MAX;
+use super::inspect::is_sound;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Values by number.
-pub type Values = Arc<Vec<Vec<u8>>>;
+/// Values by number, shared by all that fill requests in with them.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Values(Arc<Vec<Vec<u8>>>);
+
+impl Values {
+    /// Whether these are the very same, and not only alike.
+    #[inline]
+    pub fn are(&self, other: &Values) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Whether each may be sent: what is too long, or would end a line, may not.
+    pub fn are_sound(&self) -> bool {
+        let is_sound = |value: &Vec<u8>| value.len() <= TAKEN_BYTES_MAX && is_sound(value);
+        self.iter().all(is_sound)
+    }
+}
+
+impl Deref for Values {
+    type Target = [Vec<u8>];
+
+    #[inline]
+    fn deref(&self) -> &[Vec<u8>] {
+        &self.0
+    }
+}
+
+/// Without the values, which may be secrets.
+impl fmt::Debug for Values {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} values", self.len())
+    }
+}
 
 /// The values as they are now. Clones are of one and the same; what is written down has them as they were then.
 ///
@@ -33,7 +67,7 @@ impl Known {
     /// Puts others in their place, as many.
     pub fn renew(&self, values: Vec<Vec<u8>>) {
         let mut now = self.0.now.lock().unwrap_or_else(PoisonError::into_inner);
-        *now = Arc::new(values);
+        *now = Values(Arc::new(values));
         self.0.version.fetch_add(1, Ordering::Release);
     }
 

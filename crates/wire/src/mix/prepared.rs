@@ -50,6 +50,10 @@ impl Prepared {
         if let Some(empty) = mix.tables.iter().find(|table| table.rows().is_empty()) {
             return Err(format!("the data `{}` has no rows", empty.name));
         }
+        let known = mix.known.now();
+        if !known.are_sound() {
+            return Err("a value that set-up took may not be sent".to_owned());
+        }
         let picks = mix.tables.iter().enumerate();
         let mut prepared = Prepared {
             picks: picks
@@ -60,13 +64,13 @@ impl Prepared {
             targets: Vec::new(),
             looks: Looks::of(mix)?,
             variables: mix.variables,
-            known: mix.known.now(),
+            known: Values::clone(&known),
         };
         let kinds = mix.kinds.iter();
         for slot in kinds.flat_map(|kind| kind.request.texts().flat_map(Text::slots)) {
             let (table, column) = match slot.value {
                 Value::Column { table, column } => (table, column),
-                Value::Known(known) if usize::from(known) >= mix.known.now().len() => {
+                Value::Known(nth) if usize::from(nth) >= known.len() => {
                     return Err("a value that there is not".to_owned());
                 }
                 _ => continue,
