@@ -688,7 +688,7 @@ fn what_a_host_does_not_grant_or_cannot_be_is_said_in_a_sentence() {
     let ran = nowhere("ssh://nobody.invalid").ends_with(1);
     assert!(ran.err.contains("nobody.invalid"), "{}", ran.err);
     let ran = nowhere("db1").ends_with(2);
-    assert!(ran.err.contains("ssh://user@host"), "{}", ran.err);
+    assert!(ran.err.contains("is no ssh://USER@HOST"), "{}", ran.err);
     // Its keys go with the lab.
     let folder: PathBuf = lab.settings.parent().expect("a folder").to_owned();
     lab.place.run(&["lab", "down"]).ends_with(0);

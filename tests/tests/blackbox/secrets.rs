@@ -246,7 +246,8 @@ fn a_body_is_kept_in_no_artefact_however_its_flag_is_written() {
 /// error; and so does one that gets it by the environment.
 #[test]
 fn what_a_driver_echoes_is_kept_in_no_artefact() {
-    let _turn = together();
+    // What others send over loopback would be taken for the driver's load.
+    let _turn = alone();
     let (place, double) = (Place::new(), Double::plain());
     let url = double.url("/in");
     let echo = "echo hush-body aHVzaC1ib2R5 %68ush%2dbody hush-bearer hush-user-word $API_TOKEN";
