@@ -147,7 +147,9 @@ pub struct Invited {
 
 /// Held by the hub that runs from a folder, so that no other does.
 #[derive(Debug)]
-pub struct RunLock(File);
+pub struct RunLock {
+    _file: File,
+}
 
 /// The folder of a hub.
 #[derive(Debug, Clone)]
@@ -311,7 +313,7 @@ impl Folder {
         let path = self.path.join(RUNS);
         let file = lock_file(&path).map_err(at(&path))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(RunLock(file)),
+            Ok(()) => Ok(RunLock { _file: file }),
             Err(_) => Err(FolderError::Runs {
                 path: self.path.clone(),
             }),
