@@ -10,6 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
+const indexVariable = "JOB_COMPLETION_INDEX"
+
 func decoded(t *testing.T, text string) (batch.Job, error) {
 	t.Helper()
 	var job batch.Job
@@ -41,20 +43,45 @@ func TestAgentsAreAJobWhoseIndicesHaveAnIdentityEach(t *testing.T) {
 	pod := spec.Template.Spec
 	agent := pod.Containers[0]
 	words := strings.Join(append(agent.Command, agent.Args...), " ")
-	if !strings.Contains(words, "agent --join /credentials/c-$(JOB_COMPLETION_INDEX).json") {
-		t.Errorf("it runs %q", words)
-	}
 	volumes := map[string]bool{}
+	secret := ""
 	for _, volume := range pod.Volumes {
 		volumes[volume.Name] = true
+		if volume.Secret != nil {
+			secret = volume.Name
+		}
 		if volume.Secret != nil && *volume.Secret.DefaultMode&0o077 != 0 {
 			t.Errorf("others read %s", volume.Name)
 		}
 	}
+	own := 0
 	for _, mount := range agent.VolumeMounts {
 		if !volumes[mount.Name] {
 			t.Errorf("no volume %s", mount.Name)
 		}
+		if mount.Name != secret {
+			continue
+		}
+		// One file of the secret, by the variable that the container has.
+		if mount.SubPathExpr != "c-$("+indexVariable+").json" {
+			t.Errorf("it sees %q of the secret", mount.SubPathExpr)
+		}
+		if !strings.Contains(words, "agent --join "+mount.MountPath+" ") {
+			t.Errorf("it runs %q", words)
+		}
+		own++
+	}
+	if own != 1 {
+		t.Errorf("the secret is mounted %d times", own)
+	}
+	index := ""
+	for _, variable := range agent.Env {
+		if variable.Name == indexVariable {
+			index = variable.ValueFrom.FieldRef.FieldPath
+		}
+	}
+	if !strings.Contains(index, batch.JobCompletionIndexAnnotation) {
+		t.Errorf("%s is %q", indexVariable, index)
 	}
 	for name, selected := range pod.TopologySpreadConstraints[0].LabelSelector.MatchLabels {
 		if spec.Template.Labels[name] != selected {

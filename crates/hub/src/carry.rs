@@ -97,7 +97,8 @@ async fn carried(
             ));
         }
         let is_full = handed_on(&mut stream, heard, closing_ns.is_some());
-        if client.connection_state() == State::Connected {
+        let is_connected = client.connection_state() == State::Connected;
+        if is_connected {
             while let Some(message) = stream.poll_transmit(clock::boottime_ns()) {
                 if client.publish(to.clone(), message.into()).await.is_err() {
                     return Some("the way to the hub is closed".to_owned());
@@ -111,6 +112,8 @@ async fn carried(
         }
         let look = match is_full {
             true => FULL_LOOK_EVERY,
+            // What is due waits until the hub is reached again, which is told.
+            false if !is_connected => LOOK_EVERY,
             false => stream.time_to_look().map_or(LOOK_EVERY, |at_ns| {
                 Duration::from_nanos(at_ns.saturating_sub(clock::boottime_ns())).min(LOOK_EVERY)
             }),

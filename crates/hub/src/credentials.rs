@@ -203,7 +203,12 @@ pub(crate) fn write_secret(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let written = file.write_all(bytes).and_then(|()| file.sync_all());
     written
         .and_then(|()| fs::rename(&fresh, path))
-        .inspect_err(|_| drop(fs::remove_file(&fresh)))
+        .inspect_err(|_| drop(fs::remove_file(&fresh)))?;
+    // The name is on disk when its folder is.
+    match path.parent() {
+        Some(folder) => File::open(folder)?.sync_all(),
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ const RUNS: &str = "runs.lock";
 /// Where a hub listens unless it is told.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 4222);
 /// How long the hub that runs may take to apply an edit.
-const APPLY_WAIT_MAX: Duration = Duration::from_secs(5);
+const APPLY_WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Something about a hub's folder.
 #[derive(Debug, thiserror::Error)]
@@ -145,6 +145,12 @@ pub struct Invited {
     pub line: String,
 }
 
+/// Held by the hub that runs from a folder, so that no other does.
+#[derive(Debug)]
+pub struct RunLock {
+    _file: File,
+}
+
 /// The folder of a hub.
 #[derive(Debug, Clone)]
 pub struct Folder {
@@ -165,12 +171,13 @@ impl Folder {
         }
     }
 
-    /// One that is there, or a new one. Where it is to listen and how it is reached changes only what is given.
+    /// One that is there, or a new one, for the hub that will run from it: it is changed where no other hub does. Where it
+    /// is to listen and how it is reached changes only what is given.
     pub fn make(
         path: &Path,
         listen: Option<SocketAddr>,
         reached_as: Option<&str>,
-    ) -> Result<Folder, FolderError> {
+    ) -> Result<(Folder, RunLock), FolderError> {
         let folder = Folder {
             path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
         };
@@ -186,6 +193,7 @@ impl Folder {
                 });
             }
         }
+        let runs = folder.run()?;
         let _lock = folder.locked(EDITED)?;
         let authority = authority::authority(&folder.path).map_err(at(&folder.path))?;
         let (mut state, is_new) = match folder.path.join(STATE).is_file() {
@@ -216,7 +224,7 @@ impl Folder {
         credentials.servers = vec![state.server_here()];
         credentials.write(&controller).map_err(at(&controller))?;
         folder.keep(state)?;
-        Ok(folder)
+        Ok((folder, runs))
     }
 
     /// Where it is.
@@ -297,15 +305,15 @@ impl Folder {
     /// Whether a hub runs from it.
     pub fn is_run(&self) -> bool {
         let lock = lock_file(&self.path.join(RUNS));
-        lock.is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_err())
+        // Shared, so that two who ask do not find each other.
+        lock.is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_err())
     }
 
-    /// Held by the hub that runs.
-    pub(crate) fn run(&self) -> Result<File, FolderError> {
+    fn run(&self) -> Result<RunLock, FolderError> {
         let path = self.path.join(RUNS);
         let file = lock_file(&path).map_err(at(&path))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(file),
+            Ok(()) => Ok(RunLock { _file: file }),
             Err(_) => Err(FolderError::Runs {
                 path: self.path.clone(),
             }),
@@ -504,7 +512,8 @@ mod tests {
             Folder::open(&path),
             Err(FolderError::NoHub { .. })
         ));
-        let hub = Folder::make(&path, None, None).unwrap();
+        let (hub, lock) = Folder::make(&path, None, None).unwrap();
+        drop(lock);
         let invited = hub.invite("c1", &[Grant::Load]).unwrap();
         let credentials = Credentials::read(&invited.path).unwrap();
         assert_eq!(credentials.name.as_deref(), Some("c1"));
@@ -528,11 +537,12 @@ mod tests {
     #[test]
     fn a_hub_that_is_made_again_is_the_same() {
         let path = folder("again");
-        let hub = Folder::make(&path, None, None).unwrap();
+        let (hub, lock) = Folder::make(&path, None, None).unwrap();
+        drop(lock);
         let before = Credentials::read(&hub.controller()).unwrap();
         hub.invite("c1", &[]).unwrap();
         let listen = "127.0.0.2:4333".parse().unwrap();
-        let hub = Folder::make(&path, Some(listen), Some("hub.example")).unwrap();
+        let (hub, _lock) = Folder::make(&path, Some(listen), Some("hub.example")).unwrap();
         let after = Credentials::read(&hub.controller()).unwrap();
         assert_eq!(after.servers, ["tls://127.0.0.2:4333"]);
         let mut same = before;
@@ -571,10 +581,14 @@ mod tests {
     #[test]
     fn one_hub_runs_from_a_folder() {
         let path = folder("runs");
-        let hub = Folder::make(&path, None, None).unwrap();
-        assert!(!hub.is_run());
-        let lock = hub.run().unwrap();
-        assert!(hub.is_run() && hub.run().is_err());
+        let (hub, lock) = Folder::make(&path, None, None).unwrap();
+        assert!(hub.is_run());
+        let state = || fs::read(path.join(STATE)).unwrap();
+        let before = state();
+        let listen = Some("127.0.0.2:4333".parse().unwrap());
+        let second = Folder::make(&path, listen, None).unwrap_err();
+        assert!(matches!(second, FolderError::Runs { .. }));
+        assert!(state() == before, "it changed nothing");
         drop(lock);
         assert!(!hub.is_run());
         fs::remove_dir_all(&path).unwrap();

@@ -26,7 +26,7 @@ use wallfinder_sys::{clock, process};
 
 use crate::Credentials;
 use crate::carry::{Ends, MESSAGES_MAX, WAITING_MAX, carry};
-use crate::line::{noted, spelled};
+use crate::line::{noted, random, spelled};
 use crate::subjects::{self, ALL, Here, WhoIsThere};
 
 /// Sessions at once.
@@ -42,7 +42,7 @@ const READ_BYTES: usize = 64 << 10;
 
 /// What an agent says of itself, and how it serves.
 pub struct About {
-    /// What it says; number, sessions and clock are filled in.
+    /// What it says; instance, number, sessions and clock are filled in.
     pub here: Here,
     /// Starts the agent of one session, on standard input and output.
     pub command: Box<dyn Fn() -> Command + Send>,
@@ -62,6 +62,8 @@ fn told(log: &Log, line: &str) {
 pub fn join(credentials: &Credentials, about: About) -> Result<(), String> {
     // Agents of sessions are started by a thread that goes before nobody, for they inherit it.
     let About { here, command, log } = about;
+    let instance = u64::from_ne_bytes(random()?);
+    let here = Here { instance, ..here };
     let (start, starts) = blocking::channel::<blocking::SyncSender<io::Result<Started>>>();
     let starting = thread::Builder::new().name("wf-start".to_owned());
     let starting = starting.spawn(move || {
@@ -138,7 +140,7 @@ struct Session {
 
 impl Joined {
     async fn serve(&mut self) -> Result<(), String> {
-        let of_sessions = subjects::ask(&self.here.name, "*");
+        let of_sessions = subjects::ask(&self.here.name, self.here.instance, "*");
         let messages = self.client.subscribe(of_sessions).await;
         let mut messages = messages.map_err(|error| error.to_string())?;
         let questions = self.client.subscribe(ALL).await;
@@ -220,7 +222,7 @@ impl Joined {
         let (tell, begun_by) = blocking::sync_channel(1);
         let begun = self.start.send(tell).map_err(|_| io::ErrorKind::BrokenPipe);
         let begun = begun.and_then(|()| begun_by.recv().map_err(|_| io::ErrorKind::BrokenPipe));
-        let (child, input, output) = match begun.map_err(io::Error::from).flatten() {
+        let (mut child, input, output) = match begun.map_err(io::Error::from).flatten() {
             Ok(begun) => begun,
             Err(error) => {
                 told(&self.log, &format!("no agent could be started: {error}"));
@@ -233,16 +235,23 @@ impl Joined {
         let (hear, heard) = mpsc::channel(WAITING_MAX);
         let (close, closed) = oneshot::channel();
         let _ = take.try_send(first);
+        let (hand_over, handed_over) = blocking::sync_channel(1);
         let threads = thread::Builder::new()
             .name("wf-heard".to_owned())
             .spawn(move || pass_in(heard, input))
             .and_then(|_| {
                 let named = thread::Builder::new().name("wf-said".to_owned());
-                named.spawn(move || pass_out(child, output, &say))
+                named.spawn(move || pass_out(output, &say, &handed_over))
             });
-        if threads.is_err() {
+        if let Err(error) = threads {
+            told(
+                &self.log,
+                &format!("session {session} has no threads: {error}"),
+            );
+            let _ = child.kill().and_then(|()| child.wait());
             return false;
         }
+        let _ = hand_over.send(child);
         let ends = Ends {
             messages,
             said,
@@ -286,12 +295,18 @@ fn pass_in(mut heard: mpsc::Receiver<Vec<u8>>, mut input: ChildStdin) {
 }
 
 /// From it, until it ends. Where nobody hears it any more, it is read until then all the same.
-fn pass_out(mut child: Child, mut output: ChildStdout, say: &mpsc::Sender<Vec<u8>>) {
+fn pass_out(
+    mut output: ChildStdout,
+    say: &mpsc::Sender<Vec<u8>>,
+    handed_over: &blocking::Receiver<Child>,
+) {
     let mut bytes = vec![0; READ_BYTES];
     while let Ok(read) = output.read(&mut bytes)
         && read > 0
     {
         let _ = say.blocking_send(bytes[..read].to_vec());
     }
-    let _ = child.wait();
+    if let Ok(mut child) = handed_over.recv() {
+        let _ = child.wait();
+    }
 }

@@ -26,7 +26,7 @@ mod server;
 mod subjects;
 
 pub use credentials::{Credentials, CredentialsError};
-pub use folder::{Folder, FolderError, Identity, Invited};
+pub use folder::{Folder, FolderError, Identity, Invited, RunLock};
 pub use joined::{About, join};
 pub use line::{Line, LineError, Present};
 pub use server::{Running, ServerError};

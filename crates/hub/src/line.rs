@@ -32,6 +32,8 @@ use crate::{Credentials, CredentialsError};
 const GREETING_WAIT_MAX: Duration = Duration::from_secs(20);
 /// An agent that says nothing for so long is gone: it answers the lease each second, and its own is over.
 const SILENCE_MAX: Duration = Duration::from_secs(6);
+/// An agent was heard: another of its name may take as long, and this at the least.
+const TWIN_WAIT_MIN: Duration = Duration::from_millis(100);
 /// How long an agent may take to say that it is there.
 const HERE_WAIT_MAX: Duration = Duration::from_secs(3);
 /// Questions that tell how far an agent's clock is known, and the time between two.
@@ -136,8 +138,8 @@ impl Line {
         }
     }
 
-    /// Who says within this time that it is there, in the order of names; with `until`, only until that one has. Each is
-    /// asked a few times, so that it is known how far its clock is ahead.
+    /// Who says within this time that it is there, in the order of names; with `until`, only until that one has, and
+    /// another of its name would have. Each is asked a few times, so that it is known how far its clock is ahead.
     pub fn present(
         &self,
         within: Duration,
@@ -160,13 +162,21 @@ impl Line {
         };
         let present = self.present(HERE_WAIT_MAX, Some(name));
         let present = present.map_err(|error| failed(error.to_string()))?;
-        if !present.iter().any(|found| found.here.name == name) {
-            let names: Vec<&str> = present.iter().map(|one| one.here.name.as_str()).collect();
-            return Err(failed(match names.as_slice() {
-                [] => "it is not at the hub, nor is any other agent".to_owned(),
-                names => format!("it is not at the hub; there are {}", names.join(", ")),
-            }));
-        }
+        let mut of_name = present.iter().filter(|found| found.here.name == name);
+        let instance = match (of_name.next(), of_name.next()) {
+            (Some(one), None) => one.here.instance,
+            (Some(_), Some(_)) => {
+                let why = format!("two agents answer as {name}: end one of them");
+                return Err(failed(why));
+            }
+            (None, _) => {
+                let names: Vec<&str> = present.iter().map(|one| one.here.name.as_str()).collect();
+                return Err(failed(match names.as_slice() {
+                    [] => "it is not at the hub, nor is any other agent".to_owned(),
+                    names => format!("it is not at the hub; there are {}", names.join(", ")),
+                }));
+            }
+        };
         let session = session_id().map_err(&failed)?;
         let (say, said) = mpsc::channel(WAITING_MAX);
         let (hear, heard) = mpsc::channel(WAITING_MAX);
@@ -175,7 +185,7 @@ impl Line {
         let why = Arc::new(Mutex::new(None));
         let carrying = Carrying {
             client: self.client.clone(),
-            ask: subjects::ask(name, &session),
+            ask: subjects::ask(name, instance, &session),
             say: subjects::say(name, &session),
         };
         let (connected, kept) = (self.connected.clone(), Arc::clone(&why));
@@ -241,10 +251,15 @@ pub(crate) fn spelled(error: &dyn std::error::Error) -> String {
 
 /// A name that no other session has, or has had.
 fn session_id() -> Result<String, String> {
-    let mut bytes = [0; 12];
+    let bytes: [u8; 12] = random()?;
+    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+pub(crate) fn random<const N: usize>() -> Result<[u8; N], String> {
+    let mut bytes = [0; N];
     let filled = SystemRandom::new().fill(&mut bytes);
     filled.map_err(|_| "this machine has no random numbers".to_owned())?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(bytes)
 }
 
 async fn who_is_there(
@@ -254,7 +269,8 @@ async fn who_is_there(
 ) -> Result<Vec<Present>, String> {
     let answers = client.subscribe(HERE_OF_ALL).await;
     let mut answers = answers.map_err(|error| error.to_string())?;
-    let mut found: BTreeMap<String, (Here, Offsets)> = BTreeMap::new();
+    let mut found: BTreeMap<(String, u64), (Here, Offsets)> = BTreeMap::new();
+    let mut is_found = false;
     let mut asked_ns = HashMap::new();
     let mut questions = tokio::time::interval(QUESTION_EVERY);
     let over = tokio::time::sleep(within);
@@ -271,23 +287,23 @@ async fn who_is_there(
             }
             Some(message) = answers.next() => {
                 let answered_ns = clock::monotonic_ns();
-                let Ok(here) = serde_json::from_slice::<Here>(&message.payload) else {
+                let Some(here) = Here::heard(&message.subject, &message.payload) else {
                     continue;
                 };
-                // The hub lets an agent publish under its own name alone.
-                if message.subject.as_str() != subjects::here(&here.name) {
-                    continue;
-                }
                 let is_the_one = until == Some(here.name.as_str());
                 let asked_ns = asked_ns.get(&here.number).copied();
                 let there_ns = here.monotonic_ns;
-                let of = found.entry(here.name.clone());
+                let of = found.entry((here.name.clone(), here.instance));
                 let (_, offsets) = of.or_insert_with(|| (here, Offsets::default()));
                 if let Some(asked_ns) = asked_ns {
                     offsets.add(RoundTrip { asked_ns, there_ns, answered_ns });
                 }
-                if is_the_one {
-                    break;
+                if is_the_one && !is_found {
+                    is_found = true;
+                    let took_ns = asked_ns.map_or(0, |asked_ns| answered_ns.saturating_sub(asked_ns));
+                    let wait = Duration::from_nanos(took_ns).max(TWIN_WAIT_MIN);
+                    let until = over.deadline().min(tokio::time::Instant::now() + wait);
+                    over.as_mut().reset(until);
                 }
             }
             () = &mut over => break,

@@ -1,6 +1,5 @@
 //! The hub that runs: nats-server as a child that never outlives it, told of every edit of the folder.
 
-use std::fs::File;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -9,14 +8,16 @@ use wallfinder_testbed::command::CommandError;
 use wallfinder_testbed::programs::{self, NATS_SERVER};
 use wallfinder_testbed::service::Service;
 
-use crate::{Credentials, CredentialsError, Folder, FolderError, Line};
+use crate::{Credentials, CredentialsError, Folder, FolderError, Line, RunLock};
 
 /// How long the server of messages may take until it answers.
 const START_WAIT_MAX: Duration = Duration::from_secs(10);
 /// One that ended sooner than this after its start rests for as long.
 const REST: Duration = Duration::from_secs(1);
-/// It has read its settings anew so long after it was told to.
-const RELOAD_TAKES: Duration = Duration::from_millis(100);
+/// How long it may take to read its settings anew; what it says when it has, and when it could not.
+const RELOAD_WAIT_MAX: Duration = Duration::from_secs(2);
+const RELOADED: &str = "Reloaded server configuration";
+const NOT_RELOADED: &str = "Failed to reload server configuration";
 
 /// Why there is no hub.
 #[derive(Debug, thiserror::Error)]
@@ -51,13 +52,12 @@ pub struct Running {
     edit: u64,
     /// When the server was started, and whether a person was told that it has ended since.
     started: (Instant, bool),
-    _lock: File,
+    _lock: RunLock,
 }
 
 impl Running {
     /// Starts the server of messages of this folder, and waits until it answers.
-    pub fn start(folder: Folder) -> Result<Running, ServerError> {
-        let lock = folder.run()?;
+    pub fn start(folder: Folder, lock: RunLock) -> Result<Running, ServerError> {
         let (service, edit) = started(&folder)?;
         let running = Running {
             folder,
@@ -78,21 +78,50 @@ impl Running {
             let (since, is_told) = self.started;
             self.started.1 = true;
             if since.elapsed() >= REST {
-                (self.service, self.edit) = started(&self.folder)?;
-                self.folder.applied(self.edit)?;
-                self.started = (Instant::now(), false);
+                self.start_anew()?;
             }
             let news = || format!("{NATS_SERVER} ended with {ended}, and is started anew");
             return Ok((!is_told).then(news));
         }
         if self.folder.edits()? != self.edit {
-            (_, self.edit) = self.folder.write_settings()?;
-            // That it has ended is seen at the next look.
-            let _ = self.service.signal(Signal::HUP);
-            std::thread::sleep(RELOAD_TAKES);
-            self.folder.applied(self.edit)?;
+            let (_, edit) = self.folder.write_settings()?;
+            if let Err(why) = self.reload() {
+                // Whoever was revoked would stay, and who was invited not come.
+                self.start_anew()?;
+                return Ok(Some(format!("{NATS_SERVER} {why}, and is started anew")));
+            }
+            self.edit = edit;
+            self.folder.applied(edit)?;
         }
         Ok(None)
+    }
+
+    /// Returns when the server says that it has read its settings anew: who is in them no more is out by then.
+    fn reload(&self) -> Result<(), String> {
+        let before = self.service.said_bytes();
+        let told = self.service.signal(Signal::HUP);
+        told.map_err(|error| format!("cannot be told of the change: {error}"))?;
+        let since = Instant::now();
+        while since.elapsed() < RELOAD_WAIT_MAX && self.service.ended().is_none() {
+            let said = self.service.said_after(before);
+            if said.contains(RELOADED) {
+                return Ok(());
+            }
+            if let Some((_, why)) = said.split_once(NOT_RELOADED) {
+                let why = why.lines().next().unwrap_or_default();
+                return Err(format!("does not take the change{why}"));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Err("did not take the change in time".to_owned())
+    }
+
+    /// With the settings of now.
+    fn start_anew(&mut self) -> Result<(), ServerError> {
+        self.service.stop();
+        (self.service, self.edit) = started(&self.folder)?;
+        self.started = (Instant::now(), false);
+        Ok(self.folder.applied(self.edit)?)
     }
 
     /// Its process, for who wants to see it.

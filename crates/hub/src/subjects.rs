@@ -1,11 +1,14 @@
 //! What messages are called at the hub, and who may send and read which.
 //!
 //! ```text
-//!  wallfinder.all                     the controller asks who is there; every agent reads it
-//!  wallfinder.agent.NAME.here         that agent says that it is
-//!  wallfinder.agent.NAME.ask.SESSION  the controller's messages of a session, read by that agent alone
-//!  wallfinder.agent.NAME.say.SESSION  that agent's
+//!  wallfinder.all                              the controller asks who is there; every agent reads it
+//!  wallfinder.agent.NAME.here                  that agent says that it is
+//!  wallfinder.agent.NAME.ask.INSTANCE.SESSION  the controller's messages of a session, read by that agent alone
+//!  wallfinder.agent.NAME.say.SESSION           that agent's
 //! ```
+//!
+//! The server of messages admits an identity as often as it comes. Each process that does has a random number, its
+//! instance, so that a session is of one of them, and it is noticed that there are two.
 //!
 //! Nothing is answered to an address of the asker's choice, so there is no inbox to read or to forge.
 
@@ -32,8 +35,13 @@ pub(crate) fn here(name: &str) -> String {
     format!("wallfinder.agent.{name}.here")
 }
 
-pub(crate) fn ask(name: &str, session: &str) -> String {
-    format!("wallfinder.agent.{name}.ask.{session}")
+/// `*` for all sessions of an instance.
+pub(crate) fn ask(name: &str, instance: u64, session: &str) -> String {
+    format!("wallfinder.agent.{name}.ask.{instance:016x}.{session}")
+}
+
+fn ask_any(name: &str) -> String {
+    format!("wallfinder.agent.{name}.ask.*.*")
 }
 
 pub(crate) fn say(name: &str, session: &str) -> String {
@@ -49,14 +57,14 @@ pub(crate) fn session(subject: &str) -> Option<&str> {
 pub(crate) fn of_agent(name: &str) -> [Vec<String>; 2] {
     [
         vec![say(name, "*"), here(name)],
-        vec![ask(name, "*"), ALL.to_owned()],
+        vec![ask_any(name), ALL.to_owned()],
     ]
 }
 
 /// The same for a controller.
 pub(crate) fn of_controller() -> [Vec<String>; 2] {
     [
-        vec![ask("*", "*"), ALL.to_owned()],
+        vec![ask_any("*"), ALL.to_owned()],
         vec![say("*", "*"), HERE_OF_ALL.to_owned()],
     ]
 }
@@ -75,6 +83,8 @@ pub struct Here {
     pub number: u64,
     /// What it is called.
     pub name: String,
+    /// Which of those that bear this name; random.
+    pub instance: u64,
     /// What its machine calls itself.
     pub host: String,
     /// Its kernel's release.
@@ -93,6 +103,15 @@ pub struct Here {
     pub sessions: u32,
     /// Its monotonic clock.
     pub monotonic_ns: u64,
+}
+
+impl Here {
+    /// What came as such under this subject, if it is. The hub lets an agent publish under its own name alone.
+    pub(crate) fn heard(subject: &str, payload: &[u8]) -> Option<Here> {
+        let said: Here = serde_json::from_slice(payload).ok()?;
+        let is_clock = i64::try_from(said.monotonic_ns).is_ok();
+        (is_clock && subject == here(&said.name)).then_some(said)
+    }
 }
 
 #[cfg(test)]
@@ -116,6 +135,30 @@ mod tests {
         for subject in publishes.iter().chain(&subscribes) {
             assert!(subject == ALL || subject.starts_with("wallfinder.agent.c1."));
         }
-        assert_eq!(session(&ask("c1", "0f")), Some("0f"));
+        assert_eq!(session(&ask("c1", 7, "0f")), Some("0f"));
+    }
+
+    #[test]
+    fn an_agent_speaks_for_itself_and_has_a_clock() {
+        let mut said = Here {
+            number: 0,
+            name: "c1".to_owned(),
+            instance: 7,
+            host: "h1".to_owned(),
+            kernel: "6.8".to_owned(),
+            cpus: 2,
+            version: "1".to_owned(),
+            protocol: 1,
+            grants: vec![Grant::Load],
+            is_root: false,
+            sessions: 0,
+            monotonic_ns: i64::MAX.unsigned_abs(),
+        };
+        let text = |said: &Here| serde_json::to_vec(said).unwrap();
+        assert_eq!(Here::heard(&here("c1"), &text(&said)), Some(said.clone()));
+        assert_eq!(Here::heard(&here("c2"), &text(&said)), None);
+        assert_eq!(Here::heard(&here("c1"), b"c1"), None);
+        said.monotonic_ns += 1;
+        assert_eq!(Here::heard(&here("c1"), &text(&said)), None);
     }
 }

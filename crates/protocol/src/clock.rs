@@ -38,12 +38,16 @@ impl RoundTrip {
     }
 
     fn offset(self, now_ns: u64) -> Offset {
-        let middle_ns = self.asked_ns + self.length_ns() / 2;
+        let middle_ns = self.asked_ns.saturating_add(self.length_ns() / 2);
         // It was read no earlier than it was asked for.
         let parted = DRIFT_MAX * now_ns.abs_diff(self.asked_ns) as f64;
         Offset {
-            ns: self.there_ns as i64 - middle_ns as i64,
-            error_ns: self.length_ns().div_ceil(2) + parted.ceil() as u64,
+            // What the other clock says is anybody's word.
+            ns: (self.there_ns as i64).saturating_sub(middle_ns as i64),
+            error_ns: self
+                .length_ns()
+                .div_ceil(2)
+                .saturating_add(parted.ceil() as u64),
         }
     }
 }
@@ -65,7 +69,7 @@ impl Offset {
 
     /// An instant of the other clock, here.
     pub fn here(self, there_ns: u64) -> u64 {
-        there_ns.saturating_add_signed(-self.ns)
+        there_ns.saturating_add_signed(self.ns.saturating_neg())
     }
 }
 
@@ -82,7 +86,7 @@ impl Offsets {
         let seen = trip.offset(trip.answered_ns);
         let stepped = self.at(trip.answered_ns).map_or(0, |known| {
             let by_ns = seen.ns.saturating_sub(known.ns);
-            let is_step = by_ns.unsigned_abs() > seen.error_ns + known.error_ns;
+            let is_step = by_ns.unsigned_abs() > seen.error_ns.saturating_add(known.error_ns);
             if is_step { by_ns } else { 0 }
         });
         if stepped != 0 {
@@ -186,6 +190,30 @@ mod tests {
                     prop_assert!(offsets.stepped_ns().len() > told, "{stepped}");
                 }
                 told = offsets.stepped_ns().len();
+            }
+        }
+    }
+
+    #[test]
+    fn a_clock_may_say_what_it_likes() {
+        let latest = i64::MAX.unsigned_abs();
+        for there_ns in [0, latest, 1 << 63, (1 << 63) + 1, u64::MAX] {
+            for asked_ns in [0, 1, latest] {
+                let mut offsets = Offsets::default();
+                let trip = |there_ns| RoundTrip {
+                    asked_ns,
+                    there_ns,
+                    answered_ns: asked_ns,
+                };
+                offsets.add(trip(there_ns));
+                let known = offsets.at(asked_ns).unwrap();
+                if there_ns <= latest {
+                    assert_eq!(known.there(asked_ns), there_ns);
+                }
+                let _ = known.here(there_ns);
+                offsets.add(trip(SECOND));
+                let known = offsets.at(asked_ns).unwrap();
+                assert_eq!(known.there(asked_ns), SECOND);
             }
         }
     }

@@ -298,11 +298,55 @@ mod tests {
             }
         }
 
+        /// Of any messages, also broken ones: what is read is the first piece of each number, in order, up to the end,
+        /// and what is no message changes nothing.
         #[test]
-        fn whatever_comes_is_taken_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+        fn whatever_comes_is_taken_or_refused(
+            messages in prop::collection::vec(
+                (
+                    prop::sample::select(vec![PIECE, PIECE, PIECE, END, HEARD, RESET, b'x']),
+                    0_u64..6,
+                    0_u64..6,
+                    prop::collection::vec(any::<u8>(), 0..4),
+                    HEAD_BYTES - 2..HEAD_BYTES + 8,
+                ),
+                1..60,
+            ),
+            pushed in 0_u64..5,
+        ) {
             let mut stream = Stream::default();
-            let _ = stream.handle_message(0, &bytes);
-            assert!(stream.wanted <= 1);
+            for _ in 0..pushed {
+                stream.push(vec![0]);
+            }
+            let (mut wanted, mut is_ended) = (0, false);
+            let (mut expected, mut read_by) = (Vec::new(), Vec::new());
+            for (nth, (kind, number, confirms, piece, length)) in messages.into_iter().enumerate() {
+                let mut bytes = message(kind, number, confirms, &piece);
+                bytes.truncate(length);
+                let is_whole = bytes.len() >= HEAD_BYTES && kind != b'x';
+                let taken = match (is_whole, kind) {
+                    (false, _) => Err(StreamError::NoMessage),
+                    (true, RESET) => Err(StreamError::Reset),
+                    _ if confirms > pushed => Err(StreamError::NoMessage),
+                    _ => Ok(()),
+                };
+                let now_ns = nth as u64 * STEP_NS;
+                prop_assert_eq!(stream.handle_message(now_ns, &bytes), taken);
+                let is_next = number == wanted && !is_ended && matches!(kind, PIECE | END);
+                if taken.is_ok() && is_next {
+                    wanted += 1;
+                    is_ended = kind == END;
+                    if kind == PIECE {
+                        expected.extend_from_slice(&bytes[HEAD_BYTES..]);
+                    }
+                }
+                while let Some(sent) = stream.poll_transmit(now_ns) {
+                    let (_, _, confirmed, _) = parsed(&sent).expect("a message");
+                    prop_assert_eq!(confirmed, wanted);
+                }
+                prop_assert_eq!(read(&mut stream, &mut read_by), is_ended && taken.is_ok() && is_next);
+            }
+            prop_assert_eq!(read_by, expected);
         }
     }
 

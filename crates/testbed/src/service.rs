@@ -47,6 +47,25 @@ impl Service {
         kill_process(pid.ok_or(rustix::io::Errno::SRCH)?, signal)
     }
 
+    /// How many bytes it has said.
+    pub fn said_bytes(&self) -> u64 {
+        self.child.stderr.came()
+    }
+
+    /// What it said after this many bytes, as far as it is kept.
+    pub fn said_after(&self, bytes: u64) -> String {
+        let came = self.child.stderr.came().saturating_sub(bytes);
+        // What comes in between is seen at the next call.
+        let kept = self.child.stderr.bytes();
+        let new = kept.len().min(usize::try_from(came).unwrap_or(usize::MAX));
+        String::from_utf8_lossy(&kept[kept.len() - new..]).into_owned()
+    }
+
+    /// Ends it, and all that it started.
+    pub fn stop(&mut self) {
+        self.child.stop(GRACE);
+    }
+
     /// How it ended, and the end of what it said, if it did.
     pub fn ended(&self) -> Option<(Ended, String)> {
         let ended = self.child.exited()?;
@@ -56,6 +75,6 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        self.child.stop(GRACE);
+        self.stop();
     }
 }

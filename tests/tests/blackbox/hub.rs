@@ -189,9 +189,14 @@ fn two_commands_are_enough_and_the_server_of_messages_ends_with_its_hub() {
         .run(&["hub", "status", "--dir", &hub.dir()])
         .ends_with(0);
     assert!(ran.out.contains("c1  observe  is there"), "{}", ran.out);
-    // A second hub of the same folder, and a name that is taken.
-    let ran = hub.place.run(&["hub", "--dir", &hub.dir()]).ends_with(1);
+    // A second hub of the same folder changes nothing, and a name that is taken.
+    let words = ["hub", "--dir", &hub.dir(), "--listen", "127.0.0.1:1"];
+    let ran = hub.place.run(&words).ends_with(1);
     assert!(ran.err.contains("runs from"), "{}", ran.err);
+    hub.place
+        .run(&["hub", "invite", "c2", "--dir", &hub.dir()])
+        .ends_with(0);
+    hub.run(&["hosts", "c1"]).ends_with(0);
     let ran = hub
         .place
         .run(&["hub", "invite", "c1", "--dir", &hub.dir()])
@@ -257,9 +262,9 @@ fn an_identity_reads_nobody_elses_subjects_and_speaks_in_no_other_name() {
         // What is asked of the second.
         let mut listens = Vec::new();
         for subject in [
-            "wallfinder.agent.c2.ask.*",
-            "wallfinder.agent.c2.ask.s",
-            "wallfinder.agent.*.ask.*",
+            "wallfinder.agent.c2.ask.*.*",
+            "wallfinder.agent.c2.ask.i.s",
+            "wallfinder.agent.*.ask.*.*",
             "wallfinder.agent.c2.say.*",
             "wallfinder.agent.c2.here",
             "wallfinder.>",
@@ -270,11 +275,11 @@ fn an_identity_reads_nobody_elses_subjects_and_speaks_in_no_other_name() {
             listens.push(one.subscribe(subject).await.expect("it may be tried"));
         }
         let mut own = one
-            .subscribe("wallfinder.agent.c1.ask.*")
+            .subscribe("wallfinder.agent.c1.ask.*.*")
             .await
             .expect("its own");
         let mut asked = two
-            .subscribe("wallfinder.agent.c2.ask.*")
+            .subscribe("wallfinder.agent.c2.ask.*.*")
             .await
             .expect("its own");
         let mut said = controller
@@ -291,8 +296,8 @@ fn an_identity_reads_nobody_elses_subjects_and_speaks_in_no_other_name() {
         // What they asked for is known at the server a moment later.
         sleep(Duration::from_millis(300));
         for (subject, text) in [
-            ("wallfinder.agent.c2.ask.s", "for two"),
-            ("wallfinder.agent.c1.ask.s", "for one"),
+            ("wallfinder.agent.c2.ask.i.s", "for two"),
+            ("wallfinder.agent.c1.ask.i.s", "for one"),
         ] {
             controller
                 .publish(subject, text.into())
@@ -302,8 +307,8 @@ fn an_identity_reads_nobody_elses_subjects_and_speaks_in_no_other_name() {
         for subject in [
             "wallfinder.agent.c2.say.s",
             "wallfinder.agent.c2.here",
-            "wallfinder.agent.c2.ask.s",
-            "wallfinder.agent.c1.ask.s",
+            "wallfinder.agent.c2.ask.i.s",
+            "wallfinder.agent.c1.ask.i.s",
             "wallfinder.all",
             "_INBOX.x",
             "wallfinder.agent.c1.say.s",
@@ -318,9 +323,12 @@ fn an_identity_reads_nobody_elses_subjects_and_speaks_in_no_other_name() {
             .expect("it may");
         assert_eq!(
             heard(&mut asked).await,
-            ["wallfinder.agent.c2.ask.s for two"]
+            ["wallfinder.agent.c2.ask.i.s for two"]
         );
-        assert_eq!(heard(&mut own).await, ["wallfinder.agent.c1.ask.s for one"]);
+        assert_eq!(
+            heard(&mut own).await,
+            ["wallfinder.agent.c1.ask.i.s for one"]
+        );
         let mut said = heard(&mut said).await;
         said.sort();
         let expected = [
@@ -371,6 +379,63 @@ fn a_revoked_agent_is_out_at_once_and_the_others_stay() {
     assert!(!again.err().contains("joined"), "{}", again.err());
     let ran = hub.run(&["hosts"]).ends_with(0);
     assert!(!ran.out.contains("c1  "), "{}", ran.out);
+}
+
+#[test]
+fn a_server_of_messages_that_does_not_hear_of_a_revocation_is_started_anew() {
+    let _turn = together();
+    let Some(mut hub) = Hub::up("127.0.0.1", &["c1", "c2"], "observe") else {
+        return;
+    };
+    let (one, two) = (hub.agent("c1", &[]), hub.agent("c2", &[]));
+    let stopped = hub.servers();
+    send(stopped[0], Signal::STOP);
+    let ran = hub
+        .place
+        .run(&["hub", "revoke", "c1", "--dir", &hub.dir()])
+        .ends_with(0);
+    assert!(ran.out.contains("c1 is out"), "{}", ran.out);
+    assert_ne!(hub.servers(), stopped);
+    until("disconnection", || one.err().contains("disconnected"));
+    until("the other", || {
+        let said = hub.run(&["hosts"]).out;
+        assert!(!said.contains("c1  "), "{said}");
+        said.starts_with("c2  ")
+    });
+    drop((one, two));
+    // Credentials that were taken away cannot be shown again, and the hub runs all the same.
+    fs::remove_file(hub.credentials("c2")).expect("they were there");
+    hub.kill();
+    hub.start(&["--invite", "c2"]);
+    assert!(hub.out().contains("was taken away"), "{}", hub.out());
+}
+
+#[test]
+fn two_agents_of_one_identity_serve_nobody_until_one_is_ended() {
+    let _turn = together();
+    let Some(hub) = Hub::up("127.0.0.1", &["c1"], "observe") else {
+        return;
+    };
+    // A folder for results that cannot be made is no reason not to serve.
+    let one = hub.agent("c1", &["--results", "/proc/none"]);
+    hub.run(&["hosts", "c1"]).ends_with(0);
+    assert!(one.err().contains("no results are kept"), "{}", one.err());
+    let two = hub.agent("c1", &[]);
+    let ran = hub.run(&["hosts", "c1"]).ends_with(1);
+    assert!(
+        ran.out.contains("two agents answer as c1: end one of them"),
+        "{}",
+        ran.said()
+    );
+    let ran = hub
+        .place
+        .run(&["hub", "status", "--dir", &hub.dir()])
+        .ends_with(0);
+    assert!(ran.out.contains("there more than once"), "{}", ran.out);
+    two.signal(Signal::KILL);
+    until("the other alone", || {
+        hub.run(&["hosts", "c1"]).code == Some(0)
+    });
 }
 
 #[test]

@@ -43,16 +43,22 @@ pub(crate) fn agent(flags: &AgentFlags) -> Result<(), Failed> {
     let names: Vec<String> = grants.iter().map(Grant::to_string).collect();
     log.line(&format!("an agent begins, and grants {}", names.join(", ")));
     let targets = flags.target.clone();
+    // Without it a session is as good as its channel.
+    let results = flags.results.as_deref().and_then(|folder| {
+        let opened = Results::open(folder);
+        let warned = opened.inspect_err(|error| {
+            let folder = folder.display();
+            let text = format!("no results are kept, for {folder} cannot be made: {error}");
+            output::complain(&text);
+            log.line(&text);
+        });
+        warned.ok()
+    });
     let permits = Permits {
         grants,
         may_load: Box::new(move |address| may_load(address, &targets)),
         subjects: flags.subject.iter().cloned().collect(),
-        results: flags
-            .results
-            .as_deref()
-            .map(Results::open)
-            .transpose()
-            .map_err(Failed::run)?,
+        results,
     };
     let served = serve(io::stdin(), io::stdout(), permits, &mut log);
     log.line(&match &served {
@@ -107,6 +113,7 @@ fn joined(path: &Path, flags: &AgentFlags) -> Result<(), Failed> {
     let own = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let here = Here {
         number: 0,
+        instance: 0,
         name,
         host: own.trim().to_owned(),
         kernel: facts.kernel.unwrap_or_default(),
@@ -209,12 +216,29 @@ fn user_folder() -> Option<PathBuf> {
 
 fn is_agent(words: &Words<'_>) -> bool {
     words.first() == Some(&&b"agent"[..])
-        && (words.contains(&&b"--stdio"[..]) || words.contains(&&b"--join"[..]))
+        && words.iter().any(|word| {
+            // Its file may be of the same word.
+            *word == b"--stdio" || *word == b"--join" || word.starts_with(b"--join=")
+        })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_agent_is_told_from_the_other_runs() {
+        for (line, is_one) in [
+            ("agent --stdio", true),
+            ("agent --join a.json", true),
+            ("agent --grant load --join=a.json", true),
+            ("agent --stop", false),
+            ("hub --dir --join", false),
+        ] {
+            let words = line.split(' ').map(str::as_bytes).collect();
+            assert_eq!(is_agent(&words), is_one, "{line}");
+        }
+    }
 
     #[test]
     fn grants_are_narrowed_and_never_widened() {

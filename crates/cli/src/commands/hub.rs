@@ -1,10 +1,11 @@
 //! `hub`: the place where agents of other hosts meet their controller.
 
+use std::io::ErrorKind::NotFound;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use wallfinder_hub::{Folder, Invited, Running};
+use wallfinder_hub::{Folder, FolderError, Here, Invited, Running};
 use wallfinder_model::scenario::Hub;
 use wallfinder_protocol::Grant;
 
@@ -46,18 +47,28 @@ fn up(flags: &HubUpFlags) -> Result<(), Failed> {
     let dir = flags.dir.as_deref();
     let dir = dir.ok_or_else(|| Failed::usage("--dir FOLDER names the hub's folder"))?;
     let folder = Folder::make(dir, flags.listen, flags.reached_as.as_deref());
-    let folder = folder.map_err(Failed::run)?;
+    let (folder, lock) = folder.map_err(Failed::run)?;
     let interrupts = Interrupts::catch();
-    let mut running = Running::start(folder.clone()).map_err(Failed::run)?;
+    let mut running = Running::start(folder.clone(), lock).map_err(Failed::run)?;
     let known = folder.agents().map_err(Failed::run)?;
     let server = folder.server().map_err(Failed::run)?;
     let mut text = format!("A hub runs at {server}\n");
     for name in &flags.invite {
-        let invited = match known.contains_key(name) {
+        let is_known = known.contains_key(name);
+        let invited = match is_known {
             true => folder.invited(name),
             false => invited_now(&mut running, &folder, name, &granted(&flags.grant)),
         };
-        text.push_str(&format!("\n{}", shown(&invited.map_err(Failed::run)?)));
+        let text_of_one = match invited {
+            Err(FolderError::Io { path, error }) if is_known && error.kind() == NotFound => {
+                format!(
+                    "{name} was invited already, and {} was taken away\n",
+                    path.display()
+                )
+            }
+            invited => shown(&invited.map_err(Failed::run)?),
+        };
+        text.push_str(&format!("\n{text_of_one}"));
     }
     let dir = dir.display();
     text.push_str(&format!(
@@ -80,7 +91,7 @@ fn invited_now(
     folder: &Folder,
     name: &str,
     grants: &[Grant],
-) -> Result<Invited, wallfinder_hub::FolderError> {
+) -> Result<Invited, FolderError> {
     let (of_thread, named) = (folder.clone(), name.to_owned());
     let grants = grants.to_vec();
     let inviting = std::thread::spawn(move || of_thread.invite(&named, &grants));
@@ -124,16 +135,21 @@ fn status(dir: &Path) -> Result<(), Failed> {
     };
     for (name, identity) in &agents {
         let grants: Vec<String> = identity.grants.iter().map(Grant::to_string).collect();
-        let found = present
-            .iter()
-            .flatten()
-            .find(|found| found.here.name == *name);
-        let there = match found.map(|found| &found.here) {
-            Some(here) => format!(
+        let all = present.iter().flatten().map(|found| &found.here);
+        let found: Vec<&Here> = all.filter(|here| here.name == *name).collect();
+        let there = match found.as_slice() {
+            [] => "is not there".to_owned(),
+            [here] => format!(
                 "is there: {}, Wallfinder {}, {} sessions",
                 here.host, here.version, here.sessions
             ),
-            None => "is not there".to_owned(),
+            found => {
+                let hosts: Vec<&str> = found.iter().map(|here| here.host.as_str()).collect();
+                format!(
+                    "is there more than once, end all but one: {}",
+                    hosts.join(", ")
+                )
+            }
         };
         text.push_str(&format!("{name}  {}  {there}\n", grants.join(",")));
     }

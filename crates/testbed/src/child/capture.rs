@@ -69,6 +69,12 @@ impl Capture {
         self.shared.lock().bytes.len()
     }
 
+    /// How much came so far, kept or not.
+    pub(crate) fn came(&self) -> u64 {
+        let state = self.shared.lock();
+        state.bytes.len() as u64 + state.left_out_bytes
+    }
+
     /// How much was not kept.
     pub(crate) fn left_out_bytes(&self) -> u64 {
         self.shared.lock().left_out_bytes
