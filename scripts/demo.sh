@@ -48,6 +48,6 @@ fi
 page=$runs/latest/report.html
 say "The page of that: $(realpath "$page" 2>/dev/null || echo "$page")"
 echo "A verdict that is not 'proved' names what kept it from that: others on this machine, or too few rounds (quick never proves)."
-echo "A published comparison of load generators, with 27 claims, is one command further on:"
+echo "A published comparison of load generators, with all of its claims, is one command further on:"
 echo "  $1 study run client-ceiling --size demo"
 exit "$failed"
