@@ -6,7 +6,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use wallfinder_wire::http2::hpack::{Decoder, Field, Interpret, Known, Limits, RequestBlocks};
+use wallfinder_wire::http2::hpack::{Decoder, Field, Interpret, StaticFields, Limits, RequestBlocks};
 
 /// Keeps the text of every field.
 struct Text;
@@ -35,7 +35,7 @@ fn read(decoder: &mut Decoder<Text>, block: &[u8]) -> Option<List> {
     };
     let mut list = List::new();
     decoder
-        .decode(&Known::new(), &mut Vec::new(), limits, block, |name, value| {
+        .decode(&StaticFields::new(), &mut Vec::new(), limits, block, |name, value| {
             list.push((name.clone(), value.clone()));
         })
         .ok()?;

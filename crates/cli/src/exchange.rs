@@ -152,11 +152,11 @@ fn compiled(job: &Job, source: Option<&Source>) -> Result<(Exchange, Around), Fa
 /// The mix once its server stands, after its set-up, which is made once for a testbed.
 fn mixed(
     testbed: &Testbed,
-    (mut mix, around): (Exchange, Around),
+    (mut mix, mut around): (Exchange, Around),
     place: Place,
     notes: &mut Vec<String>,
 ) -> Result<Exchange, Failed> {
-    notes.extend(around.notes.iter().cloned());
+    notes.append(&mut around.notes);
     if let Exchange::Mix(mix) = &mut mix {
         mix.known = testbed.set_up(|| SetUp::make(around, mix.known.clone(), place))?;
     }

@@ -713,11 +713,10 @@ pub(crate) fn agent_of(
 fn controller() -> String {
     let variable = |name: &str| std::env::var(name).ok();
     let user = variable("USER").or(variable("LOGNAME"));
-    let own = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!(
         "{}@{} ({})",
         user.unwrap_or_else(|| format!("user {}", rustix::process::geteuid().as_raw())),
-        own.trim(),
+        process::host_name(),
         std::process::id()
     )
 }

@@ -4,8 +4,9 @@
 //! caller is told ([`in_flight_left`], [`in_flight_more`]).
 
 use wallfinder_model::Load;
+use wallfinder_model::drive::Share;
 
-use crate::plan::{part, workers_of};
+use crate::plan::workers_of;
 
 /// Requests that one worker may have in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,7 +76,11 @@ impl Room {
         spare: u32,
         left: f64,
     ) -> Room {
-        let part = |whole: u32| part(u64::from(whole), workers, worker);
+        let share = Share {
+            nth: worker,
+            of: workers,
+        };
+        let part = |whole: u32| share.of(u64::from(whole));
         let (connections, depth) = (part(load.connections) as u32, load.in_flight_per_connection);
         match load.max_in_flight {
             Some(bound) => Room::limited(connections, depth, part(bound), left),
@@ -94,7 +99,7 @@ const MORE: f64 = 0.25;
 /// Of all workers, over what the load has in flight at the most.
 fn really(load: &Load, left: f64) -> f64 {
     let workers = workers_of(load);
-    let spare = |worker| part(u64::from(spare_connections(load)), workers, worker) as u32;
+    let spare = |nth| Share { nth, of: workers }.of(u64::from(spare_connections(load))) as u32;
     let room = |worker| Room::of_worker(load, (workers, worker), spare(worker), left);
     let rooms = (0..workers).map(|worker| room(worker).in_flight());
     rooms.sum::<u64>() as f64 / load.in_flight_bound() as f64

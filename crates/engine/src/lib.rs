@@ -41,7 +41,7 @@ mod swap_buffer;
 mod worker;
 
 pub use error::EngineError;
-pub use plan::{Deal, workers_of};
+pub use plan::workers_of;
 pub use run::{Observer, run, unobserved};
 pub use signals::Signals;
 pub use spec::StepSpec;

@@ -14,7 +14,7 @@ pub(crate) struct WorkerPlan {
     /// Workers of this host.
     pub(crate) workers: u32,
     /// Its place among those of all hosts.
-    pub(crate) deal: Deal,
+    pub(crate) share: Share,
     /// Connections of this worker, the spare ones included.
     pub(crate) connections: u32,
     /// Connections of a closed loop that are used only where a lever asks for more in flight.
@@ -31,25 +31,6 @@ pub(crate) struct WorkerPlan {
     pub(crate) seed: u64,
 }
 
-/// Which arrivals and rows of a load a worker takes: of each `of` the one after `nth` others.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Deal {
-    /// Arrivals before its first one.
-    pub nth: u32,
-    /// From each of its arrivals to the next.
-    pub of: u32,
-}
-
-impl Deal {
-    /// Arrivals are dealt to hosts in turn, and those of a host to its workers in turn.
-    pub fn of(worker: u32, workers: u32, share: Share) -> Deal {
-        Deal {
-            nth: worker * share.of + share.nth,
-            of: workers * share.of,
-        }
-    }
-}
-
 impl WorkerPlan {
     /// The count of a load that is counted from its first request: one without a warm-up.
     pub(crate) fn requests_from_the_start(&self) -> Option<u64> {
@@ -60,12 +41,6 @@ impl WorkerPlan {
     pub(crate) fn requests_after_warmup(&self) -> Option<u64> {
         self.requests.filter(|_| self.load.warmup.0 > 0)
     }
-}
-
-/// A worker's part of a whole that is shared among workers as evenly as it can be.
-pub(crate) fn part(whole: u64, workers: u32, worker: u32) -> u64 {
-    let (each, rest) = (whole / u64::from(workers), whole % u64::from(workers));
-    each + u64::from(u64::from(worker) < rest)
 }
 
 /// Workers that a load has use for: each needs a connection, and room for one in flight where that is bounded.

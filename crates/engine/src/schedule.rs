@@ -10,10 +10,9 @@
 use std::sync::Arc;
 
 use wallfinder_model::Arrival;
+use wallfinder_model::drive::Share;
 use wallfinder_wire::mix::Replay;
 use wallfinder_wire::random::mixed;
-
-use crate::plan::Deal;
 
 /// The arrivals of one worker, in order.
 #[derive(Debug, Clone)]
@@ -91,7 +90,7 @@ impl Schedule {
     /// closed loop. The seed matters to Poisson arrivals alone, and what was logged to a replay.
     pub fn new(
         arrival: &Arrival,
-        deal: Deal,
+        share: Share,
         seed: u64,
         limit: u64,
         logged: Option<&Replay>,
@@ -102,8 +101,8 @@ impl Schedule {
                 gap_ns: 1e9 / rate.0,
             },
             Arrival::Poisson { rate } => Pattern::Poisson {
-                mean_gap_ns: 1e9 / rate.0 * f64::from(deal.of),
-                seed: mixed(seed ^ mixed(u64::from(deal.nth) + 1)),
+                mean_gap_ns: 1e9 / rate.0 * f64::from(share.of),
+                seed: mixed(seed ^ mixed(u64::from(share.nth) + 1)),
             },
             Arrival::Ramp { from, to, over } => Pattern::Ramp {
                 from: from.0,
@@ -120,8 +119,8 @@ impl Schedule {
         };
         let mut schedule = Schedule {
             pattern,
-            nth: u64::from(deal.nth),
-            of: u64::from(deal.of),
+            nth: u64::from(share.nth),
+            of: u64::from(share.of),
             taken: 0,
             next_ns: None,
             limit,
@@ -234,7 +233,6 @@ fn ramp_instant(number: f64, from: f64, to: f64, over_s: f64) -> f64 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use wallfinder_model::drive::Share;
     use wallfinder_model::{Nanos, Rate};
 
     fn arrivals(schedule: &mut Schedule, count: usize) -> Vec<u64> {
@@ -252,8 +250,8 @@ mod tests {
     }
 
     fn part_of(arrival: Arrival, worker: u32, workers: u32, share: Share) -> Schedule {
-        let deal = Deal::of(worker, workers, share);
-        Schedule::new(&arrival, deal, 7, u64::MAX, None).unwrap()
+        let share = share.of_worker(worker, workers);
+        Schedule::new(&arrival, share, 7, u64::MAX, None).unwrap()
     }
 
     #[test]
@@ -411,7 +409,7 @@ mod tests {
         ) {
             let worker = worker % workers;
             for arrival in [Arrival::Constant { rate: Rate(rate) }, Arrival::Poisson { rate: Rate(rate) }] {
-                let mut by_one = Schedule::new(&arrival, Deal { nth: worker, of: workers }, 3, limit.unwrap_or(u64::MAX), None).unwrap();
+                let mut by_one = Schedule::new(&arrival, Share { nth: worker, of: workers }, 3, limit.unwrap_or(u64::MAX), None).unwrap();
                 let mut at_once = by_one.clone();
                 while by_one.next_intended_ns().is_some_and(|at| at <= elapsed) {
                     by_one.take();

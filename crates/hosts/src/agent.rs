@@ -481,7 +481,6 @@ impl Agent {
     }
 
     fn welcome(&self) -> Welcome {
-        let host = std::fs::read_to_string("/proc/sys/kernel/hostname");
         Welcome {
             protocol: VERSION,
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -492,7 +491,7 @@ impl Agent {
                 .results
                 .as_ref()
                 .map(|results| results.session().to_owned()),
-            host: host.unwrap_or_default().trim().to_owned(),
+            host: process::host_name(),
             pid: std::process::id(),
             is_root: rustix::process::geteuid().is_root(),
             cpus: process::allowed_cpus(),

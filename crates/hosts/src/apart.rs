@@ -12,6 +12,7 @@ use wallfinder_probe::environment::interface_towards;
 use wallfinder_probe::reference_loop::ReferenceLoop;
 use wallfinder_probe::sample::Setup;
 use wallfinder_protocol::Role;
+use wallfinder_sys::process::host_name;
 use wallfinder_testbed::squeeze::{self, Reach, Scene};
 
 use crate::{ClientHost, Joint, Own, Pace, PaceOf, Sampling, ServerHost};
@@ -40,17 +41,12 @@ impl Sides<'_> {
 /// What the server's host is called, where it is another than the client's.
 pub fn server_apart(sides: Sides<'_>) -> Option<String> {
     let is_known = !sides.are_here() && !sides.is_server_unknown();
-    is_known.then(|| sides.server.name().map_or_else(own_name, str::to_owned))
+    is_known.then(|| sides.server.name().map_or_else(host_name, str::to_owned))
 }
 
 /// A route is asked for by an address with some port.
 pub(crate) fn towards(peer: IpAddr) -> SocketAddr {
     SocketAddr::new(peer, 9)
-}
-
-fn own_name() -> String {
-    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    name.trim().to_owned()
 }
 
 /// Begins to watch both. Of `setup`, the server is filled in here, and the client where it is our own engine.
@@ -193,7 +189,7 @@ fn joined(
     };
     let far = summarise(from_ns, to_ns);
     let host = far.server_host.unwrap_or_else(|| HostSummary {
-        name: own_name(),
+        name: host_name(),
         observer_cpu_ns: far.observer_cpu_ns,
         ..HostSummary::default()
     });

@@ -37,7 +37,7 @@ use wallfinder_sys::clock;
 use wallfinder_testbed::squeeze::{Reach, Side};
 
 use crate::channel::HostError;
-use crate::several::{self, both, families, links, mean, sockets, tcps};
+use crate::several::{self, both, families, mean, sockets};
 use crate::{ClientHost, Host, Own, PaceOf, Sampling};
 use heard::{Heard, Intervals, Windows};
 use merge::Part;
@@ -776,14 +776,10 @@ fn merged_telemetry(mut each: Vec<Telemetry>) -> Telemetry {
     let Some(mut all) = each.next() else {
         return Telemetry::default();
     };
-    for of in each {
-        all.cores.extend(of.cores);
-        all.cores_busy_p95.extend(of.cores_busy_p95);
+    for mut of in each {
+        several::add_host(&mut all, &mut of);
         all.client = both(all.client.take(), of.client, families);
-        all.link = both(all.link.take(), of.link, links);
-        all.tcp = both(all.tcp, of.tcp, tcps);
         all.client_sockets = both(all.client_sockets.take(), of.client_sockets, sockets);
-        all.observer_cpu_ns += of.observer_cpu_ns;
     }
     all.client_reference_ns = paces;
     all.client_host = Some(host);

@@ -478,6 +478,15 @@ pub(crate) fn both<T>(a: Option<T>, b: Option<T>, add: impl Fn(T, T) -> T) -> Op
     a.zip(b).map(|(a, b)| add(a, b))
 }
 
+/// What a host is and has beside the side that it is watched for: processors, link, TCP, and what watching took.
+pub(crate) fn add_host(all: &mut Telemetry, of: &mut Telemetry) {
+    all.cores.append(&mut of.cores);
+    all.cores_busy_p95.append(&mut of.cores_busy_p95);
+    all.link = both(all.link.take(), of.link.take(), links);
+    all.tcp = both(all.tcp, of.tcp, tcps);
+    all.observer_cpu_ns += of.observer_cpu_ns;
+}
+
 /// Nothing, where one of them is not known: what the others saw is not the server.
 fn merged(mut each: Vec<Telemetry>) -> Telemetry {
     if each.iter().any(|of| of.window_ns == 0) {
@@ -492,14 +501,10 @@ fn merged(mut each: Vec<Telemetry>) -> Telemetry {
         .collect();
     let mut each = each.into_iter();
     let mut all = each.next().unwrap_or_default();
-    for of in each {
-        all.cores.extend(of.cores);
-        all.cores_busy_p95.extend(of.cores_busy_p95);
+    for mut of in each {
+        add_host(&mut all, &mut of);
         all.server = both(all.server.take(), of.server, families);
-        all.link = both(all.link.take(), of.link, links);
-        all.tcp = both(all.tcp, of.tcp, tcps);
         all.server_sockets = both(all.server_sockets.take(), of.server_sockets, sockets);
-        all.observer_cpu_ns += of.observer_cpu_ns;
         all.server_host = both(all.server_host.take(), of.server_host, |a, b| HostSummary {
             name: format!("{} and {}", a.name, b.name),
             clock_error_ns: both(a.clock_error_ns, b.clock_error_ns, u64::max),

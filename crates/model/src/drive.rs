@@ -50,14 +50,13 @@ impl LeverSetting {
     };
 }
 
-/// Which part of a load a host has that several hosts make together: of `of` hosts the one after `nth` others. Requests
-/// that start by a schedule are dealt to the hosts in turn, and so are rows of data: the first host has the starts 0,
-/// `of`, 2 `of`.
+/// Which part of a load a host has of several, or a worker: of `of` that make it together the one after `nth` others.
+/// Requests that start by a schedule are dealt in turn, and so are rows of data: the first has the starts 0, `of`, 2 `of`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Share {
-    /// Hosts before it.
+    /// Those before it.
     pub nth: u32,
-    /// Hosts in all, at least one.
+    /// All, at least one.
     pub of: u32,
 }
 
@@ -65,15 +64,23 @@ impl Share {
     /// All of a load.
     pub const WHOLE: Share = Share { nth: 0, of: 1 };
 
-    /// Whether other hosts have parts of the load too.
+    /// Whether others have parts of the load too.
     pub fn is_part(self) -> bool {
         self.of > 1
     }
 
-    /// Its part of a whole that is dealt as evenly as it can be; the first hosts have what is left over.
+    /// Its part of a whole that is dealt as evenly as it can be; the first have what is left over.
     pub fn of(self, whole: u64) -> u64 {
         let (each, rest) = (whole / u64::from(self.of), whole % u64::from(self.of));
         each + u64::from(u64::from(self.nth) < rest)
+    }
+
+    /// The part that one of its workers has of what starts: what is dealt to a host is dealt to its workers in turn.
+    pub fn of_worker(self, worker: u32, workers: u32) -> Share {
+        Share {
+            nth: worker * self.of + self.nth,
+            of: workers * self.of,
+        }
     }
 }
 

@@ -105,13 +105,6 @@ impl Entry {
             );
         }
         Entry {
-            label: planned.label.clone(),
-            group: planned.group.clone(),
-            driver: planned.driver.name.clone(),
-            connections: planned.load.connections,
-            clients: planned.load.wanted_max() as f64,
-            payload: planned.payload,
-            round: planned.round,
             in_flight: if step.in_flight_mean.is_finite() {
                 step.in_flight_mean
             } else {
@@ -123,7 +116,24 @@ impl Entry {
                 0.0
             },
             disturbed: disturbance(step).or_else(|| doubted(step)),
-            fields: fields.list,
+            ..Entry::planned(planned, fields.list)
+        }
+    }
+
+    /// What is known of a step by its plan, with these fields.
+    pub(crate) fn planned(planned: &StudyStep, fields: BTreeMap<String, Field>) -> Entry {
+        Entry {
+            label: planned.label.clone(),
+            group: planned.group.clone(),
+            driver: planned.driver.name.clone(),
+            connections: planned.load.connections,
+            clients: planned.load.wanted_max() as f64,
+            payload: planned.payload,
+            round: planned.round,
+            in_flight: 0.0,
+            throughput: 0.0,
+            disturbed: None,
+            fields,
             value: OnceLock::new(),
         }
     }

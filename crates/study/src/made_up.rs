@@ -7,7 +7,7 @@
 //! It is not the dry run, which asks whether conditions can be evaluated at all ([`crate::dry_run`]).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use wallfinder_model::record::Outcome;
 
@@ -137,17 +137,8 @@ fn entry(step: &MadeUp) -> Entry {
     ];
     fields.extend(of_plan.map(|(path, field)| (path.to_owned(), field)));
     Entry {
-        label: planned.label.clone(),
-        group: planned.group.clone(),
-        driver: planned.driver.name.clone(),
-        connections: planned.load.connections,
-        clients: planned.load.wanted_max() as f64,
-        payload: planned.payload,
-        round: planned.round,
         in_flight: number("in_flight").unwrap_or(in_flight),
         throughput: number("throughput").unwrap_or(1.0),
-        disturbed: None,
-        fields,
-        value: OnceLock::new(),
+        ..Entry::planned(planned, fields)
     }
 }

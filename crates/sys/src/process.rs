@@ -18,6 +18,12 @@ pub fn allowed_cpus() -> Vec<u32> {
     }
 }
 
+/// What this host is called; empty where it is not told.
+pub fn host_name() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    name.trim().to_owned()
+}
+
 /// Number of the parent process, asked of the kernel each time: the shortest system call.
 pub fn parent() -> Option<u32> {
     rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get() as u32)

@@ -322,7 +322,33 @@ pub(crate) fn unreadable(place: &Place) -> Option<String> {
     })
 }
 
-pub(crate) fn number(variable: &str) -> Option<u64> {
+/// Does something as often as the environment says, by a seed that it says or that is told, and fails at the end for all
+/// times that went wrong.
+pub(crate) fn many_times(mut once: impl FnMut(u32, &mut Rng) -> Result<String, String>) {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    let times = number("WALLFINDER_KILLS").unwrap_or(20);
+    let seed = number("WALLFINDER_KILLS_SEED");
+    let seed = seed.unwrap_or(since_1970.expect("it is later").as_millis() as u64);
+    println!("{times} times, seed {seed}");
+    let mut random = Rng::with_seed(seed);
+    let mut failures = Vec::new();
+    for nth in 1..=times as u32 {
+        match once(nth, &mut random) {
+            Ok(said) => println!("{nth}: {said}"),
+            Err(said) => {
+                println!("WRONG {nth}: {said}");
+                failures.push(said);
+            }
+        }
+    }
+    assert!(
+        failures.is_empty(),
+        "{} of {times}: {failures:#?}",
+        failures.len()
+    );
+}
+
+fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     Some(
         text.parse()
@@ -341,22 +367,8 @@ fn killed_at_random_moments_nothing_is_left() {
         return skip("it needs root, the subjects, ip, tc, setpriv and taskset");
     };
     assert_eq!(things_of_ours(), Vec::<String>::new(), "before anything");
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let kills = number("WALLFINDER_KILLS").unwrap_or(20);
-    let seed = number("WALLFINDER_KILLS_SEED").unwrap_or(since_1970.as_millis() as u64);
-    println!("{kills} kills, seed {seed}");
-    let mut random = Rng::with_seed(seed);
     let mut standing = Standings::start(&bin);
-    let mut failures = Vec::new();
-    for nth in 1..=kills as u32 {
-        match kill_one(nth, &mut random, &bin, &standing) {
-            Ok(said) => println!("{said}"),
-            Err(said) => {
-                println!("WRONG {said}");
-                failures.push(said);
-            }
-        }
-    }
+    many_times(|nth, random| kill_one(nth, random, &bin, &standing));
     let mut ended = standing
         .processes
         .iter_mut()
@@ -364,10 +376,5 @@ fn killed_at_random_moments_nothing_is_left() {
     assert!(
         ended.all(|ended| matches!(ended, Ok(None))),
         "one that stood is gone"
-    );
-    assert!(
-        failures.is_empty(),
-        "{} of {kills}: {failures:#?}",
-        failures.len()
     );
 }

@@ -8,7 +8,7 @@
 
 use std::panic::catch_unwind;
 use std::thread::sleep;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use rustix::process::Signal;
@@ -16,7 +16,7 @@ use wallfinder_protocol::LEASE;
 use wallfinder_tests::{Place, alone, assert_balanced, program, skip, things_of_ours};
 
 use crate::hub::{Joined, send};
-use crate::kills::{number, unreadable};
+use crate::kills::{many_times, unreadable};
 use crate::kills_on_hosts::{Seen, command_line, processes};
 
 /// A run is disturbed at some moment until here: later it has ended.
@@ -151,26 +151,9 @@ fn hosts_of_a_hub_are_as_they_were_whatever_is_killed() {
         return;
     };
     let hosts = ["h1", "h2"].map(Seen::of);
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
-    let times = number("WALLFINDER_KILLS").unwrap_or(20);
-    let seed = number("WALLFINDER_KILLS_SEED");
-    let seed = seed.unwrap_or(since_1970.expect("it is later").as_millis() as u64);
-    println!("{times} times, seed {seed}");
-    let mut random = Rng::with_seed(seed);
-    let mut failures = Vec::new();
-    for nth in 1..=times {
-        match disturb_one(&mut joined, &hosts, &mut random) {
-            Ok(said) => println!("{nth}: {said}"),
-            Err(said) => {
-                println!("WRONG {nth}: {said}");
-                failures.push(said);
-            }
-        }
+    many_times(|_, random| {
+        let said = disturb_one(&mut joined, &hosts, random);
         joined.wait_for_both();
-    }
-    assert!(
-        failures.is_empty(),
-        "{} of {times}: {failures:#?}",
-        failures.len()
-    );
+        said
+    });
 }

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread::sleep;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use rustix::process::{Pid, Signal, kill_process};
@@ -17,7 +17,7 @@ use wallfinder_protocol::LEASE;
 use wallfinder_tests::{Place, alone, descendants, program, skip, stopped, things_of_ours};
 
 use crate::hosts::Lab;
-use crate::kills::{number, unreadable};
+use crate::kills::{many_times, unreadable};
 
 /// A find is disturbed at some moment until here: later it has ended.
 const UNDER_WAY_MS: u64 = 9_000;
@@ -282,26 +282,5 @@ fn hosts_are_as_they_were_whatever_happens_to_a_find() {
         return;
     };
     let hosts = ["h1", "h2"].map(Seen::of);
-    let since_1970 = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .expect("it is later");
-    let times = number("WALLFINDER_KILLS").unwrap_or(20);
-    let seed = number("WALLFINDER_KILLS_SEED").unwrap_or(since_1970.as_millis() as u64);
-    println!("{times} times, seed {seed}");
-    let mut random = Rng::with_seed(seed);
-    let mut failures = Vec::new();
-    for nth in 1..=times {
-        match disturb_one(&lab, &hosts, &mut random) {
-            Ok(said) => println!("{nth}: {said}"),
-            Err(said) => {
-                println!("WRONG {nth}: {said}");
-                failures.push(said);
-            }
-        }
-    }
-    assert!(
-        failures.is_empty(),
-        "{} of {times}: {failures:#?}",
-        failures.len()
-    );
+    many_times(|_, random| disturb_one(&lab, &hosts, random));
 }

@@ -110,12 +110,11 @@ fn joined(path: &Path, flags: &AgentFlags) -> Result<(), Failed> {
             .collect(),
     );
     let facts = fingerprint(None);
-    let own = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     let here = Here {
         number: 0,
         instance: 0,
         name,
-        host: own.trim().to_owned(),
+        host: process::host_name(),
         kernel: facts.kernel.unwrap_or_default(),
         cpus: process::allowed_cpus().len() as u32,
         version: env!("CARGO_PKG_VERSION").to_owned(),

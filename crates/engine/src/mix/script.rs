@@ -13,12 +13,12 @@
 use std::sync::Arc;
 
 use fastrand::Rng;
+use wallfinder_model::drive::Share;
 use wallfinder_wire::Redirect;
 use wallfinder_wire::mix::{Ask, Mix, Order, Replay, Think};
 
 use super::counts::{FlowCounts, FlowReport};
 use super::drawing::Drawing;
-use crate::plan::Deal;
 
 /// What a worker knows of its mix.
 #[derive(Debug)]
@@ -81,10 +81,10 @@ pub(crate) enum After {
 
 impl Script {
     /// Of a worker with so many connections.
-    pub(crate) fn new(mix: &Arc<Mix>, deal: Deal, connections: u32, seed: u64) -> Script {
+    pub(crate) fn new(mix: &Arc<Mix>, share: Share, connections: u32, seed: u64) -> Script {
         let weights: Vec<u32> = mix.flows.iter().map(|flow| flow.weight).collect();
         let walk = |order: Order, rows: usize| Walk {
-            next: u64::from(deal.nth),
+            next: u64::from(share.nth),
             end: match order {
                 Order::Once => rows as u64,
                 Order::Random | Order::InOrder => u64::MAX,
@@ -97,8 +97,8 @@ impl Script {
             walks: tables
                 .map(|table| walk(table.order, table.rows().len()))
                 .collect(),
-            replayed: u64::from(deal.nth),
-            step: u64::from(deal.of),
+            replayed: u64::from(share.nth),
+            step: u64::from(share.of),
             upcoming: None,
             places: vec![Place::default(); connections as usize],
             under_way: 0,
@@ -319,7 +319,7 @@ mod tests {
         let of = |worker| {
             let mut script = Script::new(
                 &mix,
-                Deal {
+                Share {
                     nth: worker,
                     of: workers,
                 },
@@ -348,7 +348,7 @@ mod tests {
 
     #[test]
     fn pauses_have_the_mean_that_they_are_asked_for() {
-        let mut script = Script::new(&walking(Order::InOrder, 1), Deal { nth: 0, of: 1 }, 1, 3);
+        let mut script = Script::new(&walking(Order::InOrder, 1), Share::WHOLE, 1, 3);
         let mut mean = |think| {
             (0..100_000)
                 .map(|_| script.think_ns(think) as f64)

@@ -92,7 +92,7 @@ impl<'p> Collector<'p> {
         zero_ns: u64,
         tell: mpsc::Sender<Progress>,
     ) -> Collector<'p> {
-        let is_part = plans.iter().any(|plan| plan.deal.of > plan.workers);
+        let is_part = plans.iter().any(|plan| plan.share.of > plan.workers);
         Collector {
             is_part,
             tell,

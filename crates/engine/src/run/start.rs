@@ -6,13 +6,13 @@ use std::sync::atomic::Ordering;
 use std::thread::{self, Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-use wallfinder_model::drive::Progress;
+use wallfinder_model::drive::{Progress, Share};
 use wallfinder_sys::io::{Io, IoConfig};
 use wallfinder_sys::{Errno, clock, process};
 use wallfinder_wire::Wire;
 
 use crate::error::EngineError;
-use crate::plan::{Deal, WorkerPlan, part, workers_of};
+use crate::plan::{WorkerPlan, workers_of};
 use crate::protocol::Common;
 use crate::samples::SampleChannel;
 use crate::signals::Signals;
@@ -156,7 +156,11 @@ pub(super) fn worker_plans(spec: &StepSpec) -> Vec<WorkerPlan> {
     // By us, or from outside (taskset).
     let pinned = !spec.cpus.is_empty() || process::allowed_cpus().len() == 1;
     let plan = |worker| {
-        let own = |whole: u32| part(u64::from(whole), workers, worker) as u32;
+        let here = Share {
+            nth: worker,
+            of: workers,
+        };
+        let own = |whole: u32| here.of(u64::from(whole)) as u32;
         let spare = own(spec.spare_connections);
         let requests = spec.load.stop.requests;
         WorkerPlan {
@@ -165,8 +169,8 @@ pub(super) fn worker_plans(spec: &StepSpec) -> Vec<WorkerPlan> {
             connections: own(spec.load.connections) + spare,
             spare,
             pinned,
-            deal: Deal::of(worker, workers, spec.share),
-            requests: requests.map(|whole| part(whole, workers, worker)),
+            share: spec.share.of_worker(worker, workers),
+            requests: requests.map(|whole| here.of(whole)),
             load: spec.load.clone(),
             mix: mix.clone(),
             seed: spec.seed,

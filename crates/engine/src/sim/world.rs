@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use wallfinder_model::drive::{Edge, LeverSetting};
+use wallfinder_model::drive::{Edge, LeverSetting, Share};
 use wallfinder_model::{Arrival, Failure, Load, Nanos, Rate, Stop};
 use wallfinder_sys::io::{Io, IoConfig};
 use wallfinder_wire::http1::{self, Http1 as Http1Wire};
@@ -22,7 +22,7 @@ use super::io::{Conductor, Log, START_NS, SimIo};
 use super::peer::Peer;
 use crate::counters::{Class, Counters};
 use crate::mix::FlowCounts;
-use crate::plan::{Deal, WorkerPlan};
+use crate::plan::WorkerPlan;
 use crate::protocol::Common;
 use crate::report::WorkerReport;
 use crate::samples::{RequestSample, SampleChannel, class_of};
@@ -174,7 +174,7 @@ impl Sim {
         let plan = WorkerPlan {
             worker: 0,
             workers: 1,
-            deal: Deal { nth: 0, of: 1 },
+            share: Share::WHOLE,
             connections: self.load.connections + self.spare,
             spare: self.spare,
             pinned: self.pinned,

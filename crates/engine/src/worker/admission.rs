@@ -77,7 +77,7 @@ impl Admission {
         let load = &plan.load;
         let schedule = Schedule::new(
             &load.arrival,
-            plan.deal,
+            plan.share,
             plan.seed,
             plan.requests_from_the_start().unwrap_or(u64::MAX),
             logged(plan.mix.as_ref()),

@@ -84,7 +84,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
     ) -> Worker<W, I> {
         let load = &plan.load;
         let depth = load.in_flight_per_connection;
-        let seed = plan.seed ^ u64::from(plan.deal.nth);
+        let seed = plan.seed ^ u64::from(plan.share.nth);
         let mix = plan.mix.as_ref();
         let admission = Admission::new(&plan);
         let granted = match admission.is_open() {
@@ -110,7 +110,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
                 mix.map(|mix| &**mix),
                 samples,
             ),
-            script: mix.map(|mix| Script::new(mix, plan.deal, plan.connections, seed)),
+            script: mix.map(|mix| Script::new(mix, plan.share, plan.connections, seed)),
             admission,
             dialling: Dialling::new(plan.connections, opened, seed),
             reach: Reach::new(),

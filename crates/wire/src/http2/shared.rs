@@ -8,7 +8,7 @@ use super::fields::Meaning;
 use super::filled::{Filling, Ready};
 use super::flow::{WINDOW_BYTES_DEFAULT, WINDOW_BYTES_MAX};
 use super::frame::{HEADER_BYTES, PAYLOAD_BYTES_MAX};
-use super::hpack::{Field, Known, Limits, RequestBlocks};
+use super::hpack::{Field, Limits, RequestBlocks, StaticFields};
 use super::request;
 use super::streams::Stream;
 use super::transmit;
@@ -83,7 +83,7 @@ pub struct Shared {
     /// Where requests are those of a mix.
     pub(super) filling: Option<Filling>,
     pub(super) decoders: Decoders,
-    pub(super) known: Known<Meaning>,
+    pub(super) known: StaticFields<Meaning>,
     pub(super) limits: Limits,
     /// Where coded strings are spelled out, to be judged and dropped.
     pub(super) scratch: Vec<u8>,
@@ -189,7 +189,7 @@ impl Shared {
             calls: Vec::new(),
             filling: None,
             decoders: Decoders::new(options.decode, options.decoded_bytes_max),
-            known: Known::new(),
+            known: StaticFields::new(),
             limits: Limits {
                 list_bytes_max: options.head_bytes_max,
                 fields_max: options.head_fields_max,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use wallfinder_wire::http2::hpack::{Decoder, Interpret, Known as Table, Limits};
+use wallfinder_wire::http2::hpack::{Decoder, Interpret, Limits, StaticFields};
 use wallfinder_wire::http2::{FrameKind, Http2, Options, Ready, Shared};
 use wallfinder_wire::mix::{
     Ask, Check, Follow, Mix, Piece, Slot, Source, Spelling, Take, Text, Value,
@@ -124,9 +124,13 @@ impl Talk {
                 let visit = |name: &String, value: &String| {
                     fields.push((name.clone(), value.clone()));
                 };
-                let decoded =
-                    self.table
-                        .decode(&Table::new(), &mut scratch, limits, &frame.payload, visit);
+                let decoded = self.table.decode(
+                    &StaticFields::new(),
+                    &mut scratch,
+                    limits,
+                    &frame.payload,
+                    visit,
+                );
                 decoded.expect("a block");
             } else if frame.kind == FrameKind::DATA {
                 body.extend(frame.payload);

@@ -3,7 +3,7 @@
 
 use proptest::prelude::*;
 use wallfinder_wire::http2::hpack::{
-    Decoder, Field, HpackError, Interpret, Known, Limits, RequestBlocks,
+    Decoder, Field, HpackError, Interpret, Limits, RequestBlocks, StaticFields,
 };
 
 /// Keeps the text of every field.
@@ -26,7 +26,7 @@ type List = Vec<(Vec<u8>, Vec<u8>)>;
 
 struct Reader {
     decoder: Decoder<Text>,
-    known: Known<Text>,
+    known: StaticFields<Text>,
     scratch: Vec<u8>,
 }
 
@@ -34,7 +34,7 @@ impl Reader {
     fn new(table_bytes_max: u32) -> Reader {
         Reader {
             decoder: Decoder::new(table_bytes_max),
-            known: Known::new(),
+            known: StaticFields::new(),
             scratch: Vec::new(),
         }
     }

@@ -1,12 +1,11 @@
 //! Open loops: requests start by a schedule, whatever becomes of those before.
 
-use wallfinder_model::drive::Edge;
+use wallfinder_model::drive::{Edge, Share};
 use wallfinder_model::{Arrival, Nanos, Rate};
 
 use super::super::http1::{ANSWER, Http1, after};
 use super::super::peer::says;
 use super::super::world::{MS, SECOND, Sim};
-use crate::plan::Deal;
 use crate::schedule::Schedule;
 
 #[test]
@@ -24,14 +23,8 @@ fn arrivals_at_random_are_those_of_their_seed() {
         let mut sim = Sim::open(20, 500.0);
         sim.load.arrival = Arrival::Poisson { rate: Rate(500.0) };
         sim.seed = seed;
-        let mut schedule = Schedule::new(
-            &sim.load.arrival,
-            Deal { nth: 0, of: 1 },
-            seed,
-            u64::MAX,
-            None,
-        )
-        .unwrap();
+        let mut schedule =
+            Schedule::new(&sim.load.arrival, Share::WHOLE, seed, u64::MAX, None).unwrap();
         let ran = sim.http1(after(MS));
         let intended: Vec<u64> = ran.samples.iter().map(|s| s.intended_ns).collect();
         let mut expected = Vec::new();

@@ -65,13 +65,13 @@ pub struct Limits {
 }
 
 /// The static table, interpreted: made once, used by every connection.
-pub struct Known<I: Interpret> {
+pub struct StaticFields<I: Interpret> {
     entries: Box<[Entry<I>]>,
 }
 
-impl<I: Interpret> Known<I> {
+impl<I: Interpret> StaticFields<I> {
     /// Interprets the 61 fields of the static table.
-    pub fn new() -> Known<I> {
+    pub fn new() -> StaticFields<I> {
         let interpret = |(name, value): &(&str, &str)| {
             let meaning = I::name(name.as_bytes());
             Entry {
@@ -82,21 +82,21 @@ impl<I: Interpret> Known<I> {
                 text: TextAt::default(),
             }
         };
-        Known {
+        StaticFields {
             entries: STATIC_TABLE.iter().map(interpret).collect(),
         }
     }
 }
 
-impl<I: Interpret> Default for Known<I> {
-    fn default() -> Known<I> {
-        Known::new()
+impl<I: Interpret> Default for StaticFields<I> {
+    fn default() -> StaticFields<I> {
+        StaticFields::new()
     }
 }
 
-impl<I: Interpret> fmt::Debug for Known<I> {
+impl<I: Interpret> fmt::Debug for StaticFields<I> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Known").finish_non_exhaustive()
+        f.debug_struct("StaticFields").finish_non_exhaustive()
     }
 }
 
@@ -243,7 +243,7 @@ impl<I: Interpret> Decoder<I> {
     /// strings are spelled out; it grows to the longest of them and no further.
     pub fn decode(
         &mut self,
-        known: &Known<I>,
+        known: &StaticFields<I>,
         scratch: &mut Vec<u8>,
         limits: Limits,
         block: &[u8],
@@ -258,7 +258,7 @@ impl<I: Interpret> Decoder<I> {
     #[inline]
     pub fn decode_spelled(
         &mut self,
-        known: &Known<I>,
+        known: &StaticFields<I>,
         scratch: &mut Vec<u8>,
         limits: Limits,
         block: &[u8],
@@ -310,7 +310,11 @@ impl<I: Interpret> Decoder<I> {
     }
 
     #[inline]
-    fn entry<'a>(&'a self, known: &'a Known<I>, index: u32) -> Result<&'a Entry<I>, HpackError> {
+    fn entry<'a>(
+        &'a self,
+        known: &'a StaticFields<I>,
+        index: u32,
+    ) -> Result<&'a Entry<I>, HpackError> {
         let index = (index as usize).checked_sub(1).ok_or(HpackError::Index)?;
         let entry = match index.checked_sub(STATIC_TABLE.len()) {
             None => known.entries.get(index),
@@ -322,7 +326,7 @@ impl<I: Interpret> Decoder<I> {
     /// A field whose value, and perhaps name, are spelled out.
     fn literal(
         &mut self,
-        known: &Known<I>,
+        known: &StaticFields<I>,
         scratch: &mut Vec<u8>,
         limits: Limits,
         prefix_bits: u8,
@@ -474,7 +478,7 @@ mod tests {
 
     struct Reader {
         decoder: Decoder<Text>,
-        known: Known<Text>,
+        known: StaticFields<Text>,
         limits: Limits,
     }
 
@@ -482,7 +486,7 @@ mod tests {
         fn new(limit: u32) -> Reader {
             Reader {
                 decoder: Decoder::new(limit),
-                known: Known::new(),
+                known: StaticFields::new(),
                 limits: WIDE,
             }
         }
@@ -525,7 +529,7 @@ mod tests {
             fields in prop::collection::vec((0_u8..6, 0_usize..200, "[a-z]{1,9}", 0_usize..1500), 1..80),
         ) {
             let mut decoder = Decoder::<Text>::keeping_text(4096);
-            let (known, mut scratch) = (Known::new(), Vec::new());
+            let (known, mut scratch) = (StaticFields::new(), Vec::new());
             for (kind, index, name, len) in fields {
                     let mut block = Vec::new();
                     let index = 1 + index % (61 + decoder.entries.len());

@@ -9,7 +9,7 @@
 //! ```text
 //!   block ─► Decoder ─► Interpret::name, value ─► dynamic table ─► visit(name, value)
 //!                 └──── index ──────────────────────────┘ ▲
-//!                 └──── index ≤ 61 ──► Known (static) ────┘
+//!                 └──── index ≤ 61 ──► StaticFields ──────┘
 //! ```
 //!
 //! Invariants:
@@ -27,7 +27,7 @@ mod huffman;
 mod integer;
 mod static_table;
 
-pub use decode::{Decoder, HpackError, Interpret, Known, Limits};
+pub use decode::{Decoder, HpackError, Interpret, Limits, StaticFields};
 pub use encode::{Field, RequestBlocks};
 pub(super) use encode::{literal_field, literal_name, plain_string_len, table_size};
 
