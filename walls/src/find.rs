@@ -10,6 +10,7 @@ use wallfinder_bench::child::{self, Held};
 use crate::elsewhere::Elsewhere;
 use crate::found::{self, Found};
 use crate::ordinary::{self, Standing};
+use crate::restless::Restless;
 use crate::scenario::{Scenario, Server};
 
 /// The client's processor. The server has another, unless a scenario says otherwise.
@@ -84,6 +85,8 @@ pub struct Apparatus {
     pub window: Option<&'static str>,
     /// Whether servers are on another host, those that can be.
     pub elsewhere: bool,
+    /// Whether something else takes a processor now and then.
+    pub restless: bool,
 }
 
 impl Apparatus {
@@ -96,6 +99,7 @@ impl Apparatus {
         let start = |(command, cpus): (&str, &str)| beside(command, &self.bin, cpus);
         let neighbours = of_server.into_iter().chain(of_client).map(start);
         let _neighbours: Vec<Held> = neighbours.collect::<Result<_, String>>()?;
+        let _restless = self.restless.then(|| Restless::begin(&self.bin, seed));
         if self.elsewhere {
             let elsewhere = Elsewhere::start(scenario, &self.wallfinder, &self.bin, SUBJECT_PORT)?;
             let json = self.run(&self.arguments_there(scenario, seed, &elsewhere))?;
@@ -295,7 +299,7 @@ fn target(scenario: &Scenario) -> String {
 }
 
 /// Starts a process beside a side, on its processors.
-fn beside(command: &str, bin: &Path, cpus: &str) -> Result<Held, String> {
+pub(crate) fn beside(command: &str, bin: &Path, cpus: &str) -> Result<Held, String> {
     let command = words(command);
     let (program, arguments) = command.split_first().ok_or("no neighbour is named")?;
     Command::new("taskset")
@@ -336,6 +340,7 @@ mod tests {
             effort: Effort::Quick,
             window: None,
             elsewhere: false,
+            restless: false,
         }
     }
 

@@ -14,12 +14,14 @@
 #![forbid(unsafe_code)]
 
 pub mod again;
+pub mod beside;
 pub mod catalogue;
 pub mod elsewhere;
 pub mod find;
 pub mod found;
 pub mod http2;
 pub mod ordinary;
+pub mod restless;
 pub mod results;
 pub mod routes;
 pub mod scenario;

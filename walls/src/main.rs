@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::Parser;
 use wallfinder_walls::again;
+use wallfinder_walls::beside;
 use wallfinder_walls::elsewhere::Elsewhere;
 use wallfinder_walls::find::{Apparatus, Effort};
 use wallfinder_walls::results::Results;
@@ -57,6 +58,12 @@ struct Flags {
     /// Run nothing: have the records of what the folder of results has judged again, by this tool.
     #[arg(long, requires = "results", conflicts_with_all = ["fresh", "repeat", "again"])]
     judge_again: bool,
+    /// Run nothing: hold what the folder of results has beside another tool's folder, scenario by scenario.
+    #[arg(long, value_name = "DIR", requires = "results", conflicts_with_all = ["fresh", "judge_again"])]
+    beside: Option<PathBuf>,
+    /// Have something else take a processor now and then, by the seed: is the verdict the same on a restless machine?
+    #[arg(long)]
+    restless: bool,
     /// Say which scenarios there are, and run none.
     #[arg(long)]
     list: bool,
@@ -92,10 +99,16 @@ fn run(flags: &Flags) -> Result<bool, String> {
             .for_each(|scenario| println!("{}", listed(scenario)));
         return Ok(true);
     }
+    if let (Some(before), Some(now)) = (&flags.beside, &flags.results) {
+        let of = |folder| beside::read(folder, flags.effort.label(), flags.restless);
+        print!("{}", beside::told(&of(before)?, &of(now)?));
+        return Ok(true);
+    }
     let apparatus = apparatus(flags)?;
     let mut results = Results::open(
         flags.results.as_deref(),
         apparatus.effort,
+        apparatus.restless,
         apparatus.tool()?,
     )?;
     if flags.judge_again {
@@ -247,6 +260,7 @@ fn apparatus(flags: &Flags) -> Result<Apparatus, String> {
         },
         window: flags.smoke.then_some(SMOKE_WINDOW),
         elsewhere: flags.hosts,
+        restless: flags.restless,
     })
 }
 

@@ -28,6 +28,9 @@ pub struct Kept {
     pub judged_by: Option<String>,
     /// How hard it tried.
     pub effort: Effort,
+    /// On a machine that was made restless.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub restless: bool,
     /// What came of it.
     pub outcome: Outcome,
 }
@@ -42,11 +45,12 @@ impl Kept {
     }
 }
 
-/// The outcomes of one effort, of this run and, where there is a folder, of earlier ones.
+/// The outcomes of one effort, on a machine as it is or on a restless one, of this run and, where there is a folder, of earlier ones.
 #[derive(Debug)]
 pub struct Results {
     folder: Option<PathBuf>,
     effort: Effort,
+    restless: bool,
     tool: String,
     /// By scenario and seed.
     kept: BTreeMap<(String, u64), Kept>,
@@ -55,26 +59,30 @@ pub struct Results {
 impl Results {
     /// None yet; `folder` is made and read where one is named. A file in it that is no
     /// outcome is an error: a score without it would be another one.
-    pub fn open(folder: Option<&Path>, effort: Effort, tool: String) -> Result<Results, String> {
+    pub fn open(
+        folder: Option<&Path>,
+        effort: Effort,
+        restless: bool,
+        tool: String,
+    ) -> Result<Results, String> {
         let mut results = Results {
             folder: folder.map(Path::to_owned),
             effort,
+            restless,
             tool,
             kept: BTreeMap::new(),
         };
         let Some(folder) = folder else {
             return Ok(results);
         };
-        let at = |error: std::io::Error| format!("{}: {error}", folder.display());
-        fs::create_dir_all(folder).map_err(at)?;
-        for entry in fs::read_dir(folder).map_err(at)? {
-            let path = entry.map_err(at)?.path();
-            if path.extension().is_some_and(|ending| ending == "json") {
-                let kept = read(&path)?;
-                if kept.effort == effort {
-                    let key = (kept.outcome.scenario.clone(), kept.outcome.seed);
-                    results.kept.insert(key, kept);
-                }
+        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        for text in texts(folder)? {
+            let (path, bytes) = text?;
+            let kept: Kept = serde_json::from_slice(&bytes)
+                .map_err(|error| format!("{}: no outcome of the suite: {error}", path.display()))?;
+            if (kept.effort, kept.restless) == (effort, restless) {
+                let key = (kept.outcome.scenario.clone(), kept.outcome.seed);
+                results.kept.insert(key, kept);
             }
         }
         Ok(results)
@@ -92,6 +100,7 @@ impl Results {
             tool: self.tool.clone(),
             judged_by: None,
             effort: self.effort,
+            restless: self.restless,
             outcome,
         })
     }
@@ -106,6 +115,7 @@ impl Results {
             judged_by: Some(now).filter(|now| *now != tool),
             tool,
             effort: self.effort,
+            restless: self.restless,
             outcome,
         })
     }
@@ -151,15 +161,33 @@ impl Results {
     }
 }
 
-fn read(path: &Path) -> Result<Kept, String> {
-    let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    serde_json::from_slice(&bytes)
-        .map_err(|error| format!("{}: no outcome of the suite: {error}", path.display()))
+/// Each file of outcomes in a folder: its path and what it holds.
+pub(crate) fn texts(
+    folder: &Path,
+) -> Result<impl Iterator<Item = Result<(PathBuf, Vec<u8>), String>>, String> {
+    let of_folder = folder.to_owned();
+    let at = move |error: std::io::Error| format!("{}: {error}", of_folder.display());
+    let entries = fs::read_dir(folder).map_err(&at)?;
+    Ok(entries.filter_map(move |entry| {
+        let path = match entry.map_err(&at) {
+            Ok(entry) => entry.path(),
+            Err(why) => return Some(Err(why)),
+        };
+        let is_json = path.extension().is_some_and(|ending| ending == "json");
+        is_json.then(|| match fs::read(&path) {
+            Ok(bytes) => Ok((path, bytes)),
+            Err(error) => Err(format!("{}: {error}", path.display())),
+        })
+    }))
 }
 
 fn write(folder: &Path, kept: &Kept) -> Result<(), String> {
     let (scenario, effort, seed) = (&kept.outcome.scenario, kept.effort, kept.outcome.seed);
-    let path = folder.join(format!("{scenario}-{}-{seed}.json", effort.label()));
+    let restless = if kept.restless { "restless-" } else { "" };
+    let path = folder.join(format!(
+        "{scenario}-{}-{restless}{seed}.json",
+        effort.label()
+    ));
     let part = path.with_extension("part");
     let text = serde_json::to_string_pretty(kept).map_err(|error| error.to_string())?;
     fs::write(&part, text + "\n")

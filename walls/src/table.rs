@@ -86,7 +86,8 @@ fn expected(scenario: &Scenario) -> String {
     }
 }
 
-const fn how(how: How) -> &'static str {
+/// How a verdict was established, in a word.
+pub(crate) const fn how(how: How) -> &'static str {
     match how {
         How::Inconclusive => "inconclusive",
         How::Observed => "observed",

@@ -54,6 +54,33 @@ fn right_answers_meet_the_bar_and_say_how_alike_they_are() {
 }
 
 #[test]
+fn results_of_two_tools_stand_beside_each_other_and_restless_ones_apart() {
+    let folder = stage("beside", &says_the_record());
+    let results = folder.join("results");
+    let kept = [
+        "--results",
+        results.to_str().unwrap(),
+        "--only",
+        "spin-200us",
+    ];
+    let run = |flags: &[&str]| said(&walls(&folder, &[&kept[..], flags].concat()));
+    run(&[]);
+    run(&["--restless"]);
+    assert!(results.join("spin-200us-normal-restless-1.json").is_file());
+    let beside = ["--beside", results.to_str().unwrap()];
+    for flags in [&beside[..], &["--restless", beside[0], beside[1]]] {
+        let text = run(flags);
+        assert!(
+            text.contains("of 1 in both: proved 1 before and 1 now; only before 0, only now 0"),
+            "{text}"
+        );
+    }
+    // None was made with more effort.
+    let text = run(&["--effort", "thorough", beside[0], beside[1]]);
+    assert!(text.contains("of 0 in both"), "{text}");
+}
+
+#[test]
 fn what_is_kept_is_not_run_again_and_is_scored_with_the_rest() {
     let counted = |name: &str| {
         let count = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-count"));
