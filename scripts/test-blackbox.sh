@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs the rules of the house and the black-box tests, up to four at a time on whatever machine there is.
+# Runs the rules of the house and the black-box tests, some at a time on whatever machine there is (tests/src/turns.rs).
 # A test that fails beside others runs once more with the machine to itself: what it tests is broken when it
 # fails there too. When it passes, that is said at the end, for a test which depends on its neighbours
 # is a bug to be mended. More than three that fail are no accident, and none of them runs again.
@@ -15,7 +15,8 @@ run() {
 	"$CARGO" test --workspace --locked --test house --test blackbox "$@"
 }
 
-RUST_TEST_THREADS=64 run --no-fail-fast 2>&1 | tee "$said" && exit 0
+# One for each test.
+RUST_TEST_THREADS=512 run --no-fail-fast 2>&1 | tee "$said" && exit 0
 
 # Its name stands in the list of failures, which ends with the test program's result.
 mapfile -t failed < <(sed -n 's/^test \([a-z0-9_:]*\) \.\.\. FAILED$/\1/p' "$said" | sort -u)

@@ -111,6 +111,7 @@ impl Running {
             .stderr(File::create(&err).expect("a file for output"))
             .spawn()
             .unwrap_or_else(|error| panic!("{words}: {error}"));
+        crate::traces::started(child.id());
         Running {
             child,
             words,

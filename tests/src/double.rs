@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 /// How many requests are kept, as bytes.
 const KEPT_MAX: usize = 16;
+/// What a connection takes for each request at the least: a load at a double leaves the processors to others.
+const PAUSE: Duration = Duration::from_micros(300);
 
 /// What a double has seen.
 #[derive(Debug, Default)]
@@ -178,6 +180,7 @@ impl Conversation {
         let mut chunk = [0; 4096];
         loop {
             if let Some(end) = request_end(&self.read) {
+                thread::sleep(PAUSE);
                 let rest = self.read.split_off(end);
                 let request = std::mem::replace(&mut self.read, rest);
                 self.served += 1;

@@ -25,7 +25,7 @@ pub use processes::{alive, descendants, end_soon, listens_on};
 pub use record::{assert_balanced, ratio_of, squeezed, stolen};
 pub use served::Served;
 pub use traces::{network, processes_with, stopped, things_of_ours};
-pub use turns::{Turn, alone, busily, together};
+pub use turns::{Turn, alone, busily, quietly, together};
 pub use wallfinder_skip::skip;
 
 /// What the subject `echo` speaks over gRPC.

@@ -1,15 +1,29 @@
 //! What a run may leave on the machine: things with this tool's tag, links and queues,
 //! processes that it started, and processes that it stopped.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::thread;
 
 /// Control groups above one another, at the most.
 const DEPTH_MAX: u32 = 8;
 
-/// Network namespaces, control groups and journals that bear this tool's tag, but for those of a
-/// run that lives in another session: somebody measures beside the tests.
+/// Runs by their process, and the tests that started them.
+static RUNS: LazyLock<Mutex<HashMap<u32, String>>> = LazyLock::new(Mutex::default);
+
+/// This thread, which bears the name of its test, started a run.
+pub(crate) fn started(pid: u32) {
+    if let Some(test) = thread::current().name() {
+        let mut runs = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
+        runs.insert(pid, test.to_owned());
+    }
+}
+
+/// Network namespaces, control groups and journals that bear this tool's tag, but for those of a run that another
+/// test started, and of one that lives in another session: somebody measures beside the tests.
 pub fn things_of_ours() -> Vec<String> {
     let mut found = Vec::new();
     let temporary = entries(&std::env::temp_dir()).into_iter();
@@ -25,18 +39,26 @@ pub fn things_of_ours() -> Vec<String> {
     found
 }
 
-/// Whether the run whose tag this bears, `wf-PID-START`, lives, and not in our session. What a test
-/// has left behind stays in it.
+/// Whether the run whose tag this bears, `wf-PID-START`, is another test's, or lives, and not in our session. What a
+/// test has left behind stays in it.
 fn is_somebody_elses(thing: &str) -> bool {
-    let owner = || {
+    let tag = || {
         let (_, tag) = thing.rsplit_once("wf-")?;
         let mut parts = tag.split(['-', '.']);
-        let (pid, start) = (parts.next()?, parts.next()?);
-        let owner = process(pid)?;
-        (u64::from_str_radix(start, 16).ok()? == owner.start).then_some(owner.session)
+        Some((parts.next()?, parts.next()?))
     };
+    let Some((pid, start)) = tag() else {
+        return false;
+    };
+    let runs = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
+    let test = pid.parse().ok().and_then(|pid: u32| runs.get(&pid));
+    if test.is_some_and(|test| Some(test.as_str()) != thread::current().name()) {
+        return true;
+    }
+    let is_its = |owner: &Process| u64::from_str_radix(start, 16) == Ok(owner.start);
     let ours = process("self").map(|process| process.session);
-    owner().is_some_and(|session| Some(session) != ours)
+    let owner = process(pid).filter(is_its);
+    owner.is_some_and(|owner| Some(owner.session) != ours)
 }
 
 struct Process {
@@ -139,6 +161,16 @@ fn name(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_another_tests_run_left_is_not_this_ones() {
+        let tags = [u32::MAX, u32::MAX - 1].map(|pid| format!("wf-{pid}-1-0-server"));
+        started(u32::MAX);
+        let other = thread::Builder::new().name("another".to_owned());
+        let other = other.spawn(|| started(u32::MAX - 1)).unwrap();
+        other.join().unwrap();
+        assert_eq!(tags.map(|tag| is_somebody_elses(&tag)), [false, true]);
+    }
 
     #[test]
     fn only_what_lives_in_another_session_is_somebody_elses() {

@@ -14,7 +14,7 @@ pub struct Builtin {
 }
 
 /// Every built-in study.
-pub const ALL: &[Builtin] = &[
+pub static ALL: &[Builtin] = &[
     Builtin {
         name: "client-ceiling",
         text: include_str!("../../../studies/client-ceiling.toml"),

@@ -14,7 +14,7 @@ use wallfinder_protocol::{
     Answer, Ask, Frames, Grant, Greeting, Hello, LEASE, LeversOrder, LoadOrder, News, Refusal,
     Request, Role, Said, Side, VERSION, frame,
 };
-use wallfinder_tests::{alone, binary, descendants, skip, things_of_ours, together};
+use wallfinder_tests::{binary, descendants, quietly, skip, things_of_ours, together};
 use wallfinder_wire::Exchange;
 
 pub(crate) struct Agent {
@@ -227,7 +227,7 @@ fn the_host_decides_what_it_grants() {
 /// Silent for longer than a lease, stopped, killed, ended by its host: each leaves the host as it was.
 #[test]
 fn squeezes_end_with_their_lease_whatever_becomes_of_the_agent() {
-    let _turn = alone();
+    let _turn = quietly().changing_the_host();
     if !geteuid().is_root() {
         return skip("squeezing processors takes root");
     }

@@ -2,7 +2,7 @@
 //! workers would wait for the load generator, and what is squeezed would be another thing than it is called.
 
 use serde_json::Value;
-use wallfinder_tests::{Place, alone, free_port, skip, squeezed};
+use wallfinder_tests::{Place, alone, free_port, quietly, skip, squeezed};
 
 const SERVER: &str = env!("CARGO_BIN_EXE_closing-server");
 
@@ -104,7 +104,7 @@ fn may_pin() -> bool {
 
 #[test]
 fn a_pool_of_workers_that_close_is_not_called_too_little_in_flight() {
-    let _turn = alone();
+    let _turn = quietly();
     if !may_pin() {
         return;
     }

@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::Duration;
 
-use wallfinder_tests::{Double, Place, Ran, alone, binary, together};
+use wallfinder_tests::{Double, Place, Ran, alone, binary, quietly, together};
 
 const SHORT: [&str; 8] = [
     "-q",
@@ -138,7 +138,7 @@ fn secrets_are_taken_out_of_the_log() {
 #[test]
 fn what_others_say_does_not_act_from_the_log() {
     // What others send over loopback would be taken for the driver's load.
-    let _turn = alone();
+    let _turn = quietly();
     let (place, double) = (Place::new(), Double::plain());
     let words = place.file(
         "words",

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use wallfinder_tests::{Double, Place, Ran, assert_balanced, busily, together};
+use wallfinder_tests::{Double, Place, Ran, assert_balanced, together};
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
@@ -77,7 +77,7 @@ fn refusals_of_the_server_are_failures_not_throughput() {
 
 #[test]
 fn broken_answers_are_counted_by_class_and_the_run_goes_on() {
-    let _turn = busily();
+    let _turn = together();
     let long_head = format!("HTTP/1.1 200 OK\r\nX: {}\r\n", "y".repeat(400 << 10));
     let cases: Vec<(&str, String)> = vec![
         ("h1.status", "HTTZ/1.1 200 OK\r\n\r\n".into()),

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 use wallfinder_tests::{
-    Double, Place, alone, busily, has_apparatus, json_at, program, ratio_of, skip, squeezed,
-    stolen, subjects, things_of_ours, together,
+    Double, Place, alone, busily, has_apparatus, json_at, program, quietly, ratio_of, skip,
+    squeezed, stolen, subjects, things_of_ours, together,
 };
 
 /// Short ones: these tests ask whether all happens that should, and not how sure it makes.
@@ -126,7 +126,7 @@ fn find_squeezes_every_resource_in_turn_and_judge_keeps_the_proof() {
 
 #[test]
 fn a_find_that_is_stopped_seals_what_it_has_and_leaves_nothing() {
-    let _turn = alone();
+    let _turn = together().changing_the_host();
     if !has_apparatus() || subjects().is_none() {
         return;
     }
@@ -168,7 +168,7 @@ fn a_find_that_is_stopped_seals_what_it_has_and_leaves_nothing() {
 
 #[test]
 fn a_client_under_a_hard_quota_is_squeezed_to_the_end_and_not_misnamed() {
-    let _turn = alone();
+    let _turn = quietly().changing_the_host();
     if !has_apparatus() || subjects().is_none() {
         return;
     }
@@ -207,7 +207,7 @@ fn a_client_under_a_hard_quota_is_squeezed_to_the_end_and_not_misnamed() {
 /// The server is started anew after two rounds.
 #[test]
 fn the_server_is_started_anew_between_rounds_and_windows_survive_a_kill() {
-    let _turn = alone();
+    let _turn = busily();
     if !has_apparatus() || subjects().is_none() {
         return;
     }
@@ -275,7 +275,7 @@ fn the_server_is_started_anew_between_rounds_and_windows_survive_a_kill() {
 /// Whoever measures stood still for three seconds: what fell into them is measured again.
 #[test]
 fn a_find_that_was_stopped_for_a_while_says_so_and_measures_again() {
-    let _turn = alone();
+    let _turn = quietly();
     let Some(_) = subjects() else { return };
     let place = Place::new();
     let args = [
@@ -381,7 +381,7 @@ impl Drop for Beyond {
 
 #[test]
 fn an_uplink_whose_rate_is_not_ours_is_squeezed_by_padding() {
-    let _turn = alone();
+    let _turn = quietly();
     if !has_apparatus() || subjects().is_none() {
         return;
     }
@@ -595,6 +595,8 @@ fn of_a_mix_the_request_that_holds_the_wall_is_named_and_costed() {
         "16",
         "--effort",
         "quick",
+        "--window",
+        "250ms",
         "--no-inside",
         "-q",
         "--what-if",

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use wallfinder_tests::{Ran, Running, alone, assert_balanced, binary, skip};
+use wallfinder_tests::{Ran, Running, alone, assert_balanced, binary, quietly, skip, together};
 
-use crate::hosts::Lab;
+use crate::hosts::{Lab, WAITS};
 
 const LIMIT: Duration = Duration::from_secs(90);
 const CLIENTS: [&str; 3] = ["h2", "h3", "h4"];
@@ -88,7 +88,7 @@ fn parts(step: &Value) -> Vec<Value> {
 
 #[test]
 fn three_hosts_make_one_load_that_adds_up_to_the_last_request() {
-    let _turn = alone();
+    let _turn = quietly().with_hosts();
     let Some(lab) = lab("--spin-us 60") else {
         return;
     };
@@ -206,13 +206,15 @@ fn agent_at(address: &str) -> Pid {
 
 /// A run of some seconds during which this happens to the agent of the second client host.
 fn disturbed(lab: &Lab, signal: Signal, more: &[&str]) -> Ran {
-    let args = [&["-d", "9s", "--no-calibrate"], more].concat();
+    // One that stands still is lost when its lease is over.
+    let duration = if signal == Signal::STOP { "9s" } else { "4s" };
+    let args = [&["-d", duration, "--no-calibrate"], more].concat();
     let running = started(lab, "run", &args);
     let agent = agent_at(&lab.addresses[2]);
     std::thread::sleep(Duration::from_millis(2_500));
     kill_process(agent, signal).expect("it is there");
     if signal == Signal::STOP {
-        std::thread::sleep(Duration::from_secs(10));
+        std::thread::sleep(Duration::from_secs(8));
         // Its keeper has ended it by now.
         let _ = kill_process(agent, Signal::CONT);
     }
@@ -221,8 +223,8 @@ fn disturbed(lab: &Lab, signal: Signal, more: &[&str]) -> Ran {
 
 #[test]
 fn a_client_host_that_is_lost_is_named_and_the_sums_before_and_after_are_exact() {
-    let _turn = alone();
-    let Some(lab) = lab("--spin-us 60") else {
+    let _turn = together().with_hosts();
+    let Some(lab) = lab(WAITS) else {
         return;
     };
     for signal in [Signal::KILL, Signal::STOP] {
@@ -239,7 +241,7 @@ fn a_client_host_that_is_lost_is_named_and_the_sums_before_and_after_are_exact()
         // Each of its five connections had a request in flight, or was about to send one.
         let unknown = lost["counts"]["unknown"].as_u64().expect("a count");
         assert!((1..=5).contains(&unknown), "{lost:#}");
-        assert!(lost["counts"]["answered"].as_u64() > Some(500), "{lost:#}");
+        assert!(lost["counts"]["answered"].as_u64() > Some(200), "{lost:#}");
         assert!(parts[0]["lost"].is_null() && parts[2]["lost"].is_null());
         assert_eq!(step["verdict"]["wall"], "inconclusive");
         assert!(ran.out.contains("h3 was lost"), "{}", ran.out);

@@ -11,8 +11,8 @@ use serde_json::Value;
 use wallfinder_protocol::clock::{Offset, Offsets, RoundTrip};
 use wallfinder_protocol::{Answer, Ask};
 use wallfinder_tests::{
-    Place, Ran, Running, alone, binary, descendants, has_apparatus, program, skip, squeezed,
-    subjects, things_of_ours,
+    Place, Ran, Running, alone, binary, descendants, has_apparatus, program, quietly, skip,
+    squeezed, subjects, things_of_ours, together,
 };
 
 use crate::agents::Agent;
@@ -160,6 +160,9 @@ fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// Dials of a server that waits, and leaves the processors to others.
+pub(crate) const WAITS: &str = "--async-sleep-us 10000";
+
 fn elasticity(step: &Value, squeeze: &str) -> f64 {
     let value = &step["verdict"]["elasticities"][squeeze]["value"];
     value.as_f64().unwrap_or(f64::NAN)
@@ -183,7 +186,15 @@ fn a_processor_of_another_host_is_named_by_squeezes_there() {
     assert!(ran.out.contains("on cpu 0 of h1"), "{}", ran.out);
     // Stacks are taken there as well.
     assert!(ran.out.contains("Work::request"), "{}", ran.out);
-    // A controller that is killed, and one whose ssh stands still, leave the host as it was.
+}
+
+/// A controller that is killed, and one whose ssh stands still.
+#[test]
+fn a_controller_that_is_lost_leaves_the_host_as_it_was() {
+    let _turn = together().changing_the_host();
+    let Some(lab) = Lab::up("1gbit", WAITS) else {
+        return;
+    };
     let before = things_of_ours();
     let now_there = |controller: u32| {
         // What the controller put up here is not the host's.
@@ -221,7 +232,7 @@ const AHEAD_NS: i64 = 100_000_000_000_000;
 
 #[test]
 fn the_clock_of_another_host_is_known_within_the_error_that_is_told() {
-    let _turn = alone();
+    let _turn = quietly().with_hosts();
     if !Path::new("/proc/self/ns/time").exists() {
         skip("this kernel has no clocks of a namespace");
         return;
@@ -347,7 +358,7 @@ fn a_server_of_a_hosts_own_list_is_started_there_and_again() {
         "--effort",
         "normal",
         "--window",
-        "150ms",
+        "100ms",
     ];
     let ran = lab.start("find", &asked).wait(LIMIT).ends_with(0);
     let record = lab.place.record();
@@ -409,7 +420,7 @@ because = "{linked.throughput}/s of 16 KB, {open.throughput}/s"
 
 #[test]
 fn a_studys_servers_stand_on_hosts_with_the_links_that_they_can_have() {
-    let _turn = alone();
+    let _turn = quietly().with_hosts();
     let asked = [
         "2",
         "--cpus",
@@ -623,7 +634,7 @@ fn what_a_server_asks_on_a_third_host_is_squeezed_there() {
 
 #[test]
 fn a_link_is_named_by_a_squeeze_of_the_loads_flows() {
-    let _turn = alone();
+    let _turn = quietly().with_hosts();
     let Some(lab) = Lab::up("20mbit", "--answer-bytes 10000") else {
         return;
     };
@@ -641,8 +652,8 @@ fn a_link_is_named_by_a_squeeze_of_the_loads_flows() {
 
 #[test]
 fn what_a_host_does_not_grant_or_cannot_be_is_said_in_a_sentence() {
-    let _turn = alone();
-    let Some(lab) = Lab::up("1gbit", "--spin-us 300") else {
+    let _turn = together().changing_the_host();
+    let Some(lab) = Lab::up("1gbit", WAITS) else {
         return;
     };
     let ssh = format!("ssh -F {}", lab.settings.display());

@@ -19,7 +19,7 @@ use wallfinder_tests::{
     squeezed, subjects, things_of_ours, together,
 };
 
-use crate::hosts::Lab;
+use crate::hosts::{Lab, WAITS};
 
 /// Longer than any find here takes.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -589,7 +589,7 @@ fn put_up(before: &[String], controller: u32) -> Vec<String> {
 
 #[test]
 fn agents_that_a_pattern_means_make_one_load() {
-    let _turn = alone();
+    let _turn = together().with_hosts();
     let Some(joined) = Joined::with("--spin-us 300", &["c1", "c2"]) else {
         return;
     };
@@ -609,9 +609,9 @@ fn agents_that_a_pattern_means_make_one_load() {
 }
 
 #[test]
-fn a_wall_is_proved_by_agents_of_a_hub_and_whatever_is_lost_the_hosts_are_as_they_were() {
+fn a_wall_is_proved_by_agents_of_a_hub() {
     let _turn = alone();
-    let Some(mut joined) = Joined::up("--spin-us 300") else {
+    let Some(joined) = Joined::up("--spin-us 300") else {
         return;
     };
     let quickly = ["--effort", "quick", "--window", "200ms"];
@@ -629,6 +629,14 @@ fn a_wall_is_proved_by_agents_of_a_hub_and_whatever_is_lost_the_hosts_are_as_the
     let step = joined.hub.place.step();
     assert_eq!(step["counts"]["answered"], 5000);
     assert_eq!(step["samples"]["rows"], 5000);
+}
+
+#[test]
+fn whatever_is_lost_of_a_hub_the_hosts_are_as_they_were() {
+    let _turn = together().changing_the_host();
+    let Some(mut joined) = Joined::up(WAITS) else {
+        return;
+    };
     // The server of messages is killed while a load runs, and is there again before a lease is over.
     let asked = ["-d", "4s", "--no-calibrate"];
     let running = joined.start("run", &asked);

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use wallfinder_tests::{Place, alone, has_apparatus, quotas, things_of_ours};
+use wallfinder_tests::{Place, has_apparatus, quietly, quotas, things_of_ours, together};
 
 fn sh(command: &str) -> String {
     let out = Command::new("sh").args(["-c", command]).output().unwrap();
@@ -123,7 +123,7 @@ impl Drop for Stopped {
 
 #[test]
 fn doctor_tries_the_squeezes_and_takes_them_down() {
-    let _turn = alone();
+    let _turn = quietly().changing_the_host();
     if !has_apparatus() {
         return;
     }
@@ -156,7 +156,7 @@ fn doctor_tries_the_squeezes_and_takes_them_down() {
 
 #[test]
 fn doctor_cleans_what_dead_runs_left_and_nothing_else() {
-    let _turn = alone();
+    let _turn = together().changing_the_host();
     if !has_apparatus() {
         return;
     }
@@ -268,7 +268,7 @@ fn doctor_cleans_what_dead_runs_left_and_nothing_else() {
 /// is said.
 #[test]
 fn doctor_does_nothing_that_a_forged_journal_asks_for() {
-    let _turn = alone();
+    let _turn = together().changing_the_host();
     if !has_apparatus() {
         return;
     }
@@ -325,7 +325,7 @@ fn doctor_does_nothing_that_a_forged_journal_asks_for() {
 /// is gone.
 #[test]
 fn doctor_in_another_namespace_leaves_the_hosts_run_alone() {
-    let _turn = alone();
+    let _turn = together().changing_the_host();
     if !has_apparatus() {
         return;
     }

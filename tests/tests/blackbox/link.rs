@@ -4,7 +4,9 @@ use std::fs;
 
 use rustix::process::Signal;
 use serde_json::Value;
-use wallfinder_tests::{Place, alone, free_port, json_at, program, skip, subjects};
+use wallfinder_tests::{
+    Place, busily, free_port, json_at, program, quietly, skip, subjects, together,
+};
 
 fn number(value: &Value, pointer: &str) -> f64 {
     json_at(value, pointer).as_f64().expect(pointer)
@@ -31,7 +33,7 @@ fn namespaces_of(pid: u32) -> Vec<String> {
 
 #[test]
 fn a_delay_bounds_throughput_by_what_is_in_flight() {
-    let _turn = alone();
+    let _turn = quietly();
     if out_of_reach() {
         return;
     }
@@ -77,7 +79,7 @@ fn a_delay_bounds_throughput_by_what_is_in_flight() {
 
 #[test]
 fn a_delayed_run_leaves_nothing_however_it_ends() {
-    let _turn = alone();
+    let _turn = together();
     if out_of_reach() {
         return;
     }
@@ -198,7 +200,7 @@ fn sent_by(port: u16, capture: &[u8], mtu: u64) -> Seen {
 
 #[test]
 fn segments_are_as_many_as_tcpdump_sees() {
-    let _turn = alone();
+    let _turn = busily();
     if out_of_reach() {
         return;
     }

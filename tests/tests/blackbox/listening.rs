@@ -2,7 +2,7 @@
 //! for, and their processes are seen.
 
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use wallfinder_tests::{Place, free_port, json_at, program, skip, subjects, together};
@@ -81,13 +81,21 @@ fn a_server_that_is_started_anew_during_the_warm_up_is_seen_in_the_window() {
     let _turn = together();
     let Some(folder) = subjects() else { return };
     let port = free_port();
-    let command = format!("{} --port {port}", folder.join("catalogue").display());
-    let script = format!("{command} & sleep 1.5; kill -9 $!; wait; exec {command}");
-    let _shell = Shell::start(&script);
+    let command = format!("exec {} --port {port}", folder.join("catalogue").display());
+    let first = Shell::start(&command);
     let place = Place::new();
     let url = format!("http://127.0.0.1:{port}/simple");
-    let load = ["run", &url, "-c", "2", "-d", "1s", "--warmup", "2500ms"];
-    place.run(&[&load[..], &QUIET].concat()).ends_with(0);
+    let load = ["run", &url, "-c", "2", "-d", "600ms", "--warmup", "2500ms"];
+    let running = place.start(&[&load[..], &QUIET].concat());
+    // Its folder is there once the load begins, whose warm-up is longer than a start takes.
+    let until = Instant::now() + Duration::from_secs(20);
+    while place.runs().is_empty() {
+        assert!(Instant::now() < until, "no load begins: {}", running.err());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(first);
+    let _second = Shell::start(&command);
+    running.wait(Duration::from_secs(60)).ends_with(0);
     let server = server(&place);
     let pids = server["pids"].as_array().unwrap();
     assert_eq!(pids.len(), 1, "{server:#}");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use wallfinder_tests::{
-    Double, Place, alone, busily, free_port, json_at, program, skip, subjects, together,
+    Double, Place, alone, busily, free_port, json_at, program, quietly, skip, subjects, together,
 };
 
 const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
@@ -46,7 +46,7 @@ fn a_counted_load_is_exactly_as_many_requests() {
 
 #[test]
 fn an_open_loop_offers_its_rate_and_a_low_one_is_the_wall_itself() {
-    let _turn = alone();
+    let _turn = quietly();
     for more in [&[][..], &["--poisson"]] {
         let (place, double) = (Place::new(), Double::plain());
         let url = double.url("/");

@@ -1,7 +1,7 @@
 //! The binary as its users run it: loads, verdicts, studies, records, and what goes wrong.
 //!
-//! One test program, so that tests that wait do so side by side: those that measure take the machine for
-//! themselves (`wallfinder_tests::alone`), all others share it (`together`).
+//! One test program, so that tests that wait do so side by side. Most share the machine (`together`, `busily`); those
+//! that measure do so beside each other where they leave it idle (`quietly`), and else `alone`.
 
 mod ab;
 mod agents;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
-use wallfinder_tests::{Place, Running, alone, free_port, listens_on, program, skip, together};
+use wallfinder_tests::{Place, Running, busily, free_port, listens_on, program, skip, together};
 
 /// An nginx of our own, with one worker and everything below the place.
 struct Nginx {
@@ -145,7 +145,7 @@ fn connections_that_nginx_closes_on_purpose_are_no_failures() {
 
 #[test]
 fn wrk_and_the_engine_agree_on_nginx_within_reason() {
-    let _turn = alone();
+    let _turn = busily();
     if program("wrk").is_none() {
         skip("wrk is not installed");
         return;

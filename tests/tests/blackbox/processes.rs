@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use wallfinder_tests::{
-    Double, Place, alone, descendants, end_soon, free_port, json_at, listens_on, program, skip,
-    subjects, together,
+    Double, Place, busily, descendants, end_soon, free_port, json_at, listens_on, program, quietly,
+    skip, subjects, together,
 };
 
 #[test]
@@ -148,7 +148,7 @@ fn a_subject_that_cannot_serve_is_one_clear_error() {
 
 #[test]
 fn wrk_is_run_and_its_report_is_read() {
-    let _turn = alone();
+    let _turn = busily();
     if program("wrk").is_none() {
         skip("wrk is not installed");
         return;
@@ -172,7 +172,7 @@ fn wrk_is_run_and_its_report_is_read() {
 
 #[test]
 fn an_unknown_driver_is_measured_on_the_wire() {
-    let _turn = alone();
+    let _turn = quietly();
     if subjects().is_none() || program("python3").is_none() {
         skip("no catalogue, or no python3");
         return;

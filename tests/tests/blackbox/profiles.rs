@@ -6,6 +6,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use serde_json::Value;
 use wallfinder_tests::{
@@ -190,7 +191,7 @@ fn stacks_of_any_process_are_sampled_with_their_names() {
     assert_eq!(within, Some("futex"), "{lock}");
     let waiting = lock["value"].as_f64().unwrap() / waits["duration_ns"].as_f64().unwrap();
     assert!(
-        (0.5..3.5).contains(&waiting),
+        (0.1..=3.5).contains(&waiting),
         "{waiting} threads wait for the lock"
     );
     let folded = place.last_run().join("stacks/0-stacks.folded");
@@ -558,8 +559,7 @@ fn a_foreign_driver_is_looked_into_as_the_server_is() {
     if subjects().is_none() {
         return skip("the subjects are not built");
     }
-    // What a driver has had answered meanwhile is counted on loopback, where nobody else may be.
-    let _turn = alone();
+    let _turn = busily();
     let place = Place::new();
     if let Err(why) = kernel_tells() {
         return skip(&why);
@@ -583,7 +583,16 @@ fn a_foreign_driver_is_looked_into_as_the_server_is() {
         "cpu",
         "-q",
     ];
-    place.run(&args).ends_with(0);
+    // What a driver has had answered is counted on loopback: on one of its own, where nobody else is.
+    let apart = [
+        "unshare",
+        "-n",
+        "sh",
+        "-c",
+        "ip link set lo up && exec \"$0\" \"$@\"",
+    ];
+    let ran = place.start_as(&apart, &args).wait(Duration::from_secs(60));
+    ran.ends_with(0);
     let step = place.step();
     for (side, function) in [
         ("profiles", "wallfinder.dev/subjects/echo/tcp"),
@@ -660,7 +669,7 @@ fn the_cost_of_looking_is_measured_in_turn() {
     if let Err(why) = kernel_tells() {
         return skip(&why);
     }
-    place.run(&observed("4s", "calls,go")).ends_with(0);
+    place.run(&observed("2400ms", "calls,go")).ends_with(0);
     let record = place.record();
     assert_eq!(record["ab"]["b"], "looked into by calls, go");
     let steps = record["steps"].as_array().unwrap();

@@ -87,7 +87,9 @@ fn two_servers_are_compared_in_every_protocol() {
             "--rounds",
             "3",
             "-d",
-            "900ms",
+            "600ms",
+            "--warmup",
+            "100ms",
             "-c",
             "4",
             "-q",
@@ -191,7 +193,7 @@ fn h2load_and_subjects() -> bool {
 /// What h2load says of HTTP/2 is what the wire says.
 #[test]
 fn h2load_is_run_over_http2_and_its_report_is_read() {
-    let _turn = alone();
+    let _turn = busily();
     if !h2load_and_subjects() {
         return;
     }
@@ -226,7 +228,7 @@ fn built(name: &str) -> Option<PathBuf> {
 /// ghz is given the address of a server of gRPC, and what it says is within what the wire can have carried.
 #[test]
 fn ghz_is_run_over_grpc_and_its_report_is_read() {
-    let _turn = alone();
+    let _turn = busily();
     if subjects().is_none() {
         return skip("the subjects are not built");
     }
@@ -267,7 +269,7 @@ fn ghz_is_run_over_grpc_and_its_report_is_read() {
 /// Our engine and h2load in turn, both over HTTP/2 with as many streams.
 #[test]
 fn our_engine_and_h2load_are_compared_over_http2() {
-    let _turn = alone();
+    let _turn = busily();
     if !h2load_and_subjects() {
         return;
     }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::json;
 use wallfinder_tests::{
-    Double, Place, Served, alone, json_at, may_set_quotas, program, quotas, skip, squeezed, stolen,
-    subjects, things_of_ours, together,
+    Double, Place, Served, alone, json_at, may_set_quotas, program, quietly, quotas, skip,
+    squeezed, stolen, subjects, things_of_ours, together,
 };
 
 /// What a command of a shell prints.
@@ -109,7 +109,7 @@ fn knownwall() -> Served {
 
 #[test]
 fn a_load_in_a_namespace_comes_by_the_link_there() {
-    let _turn = alone();
+    let _turn = quietly().changing_the_host();
     let Some(host) = ClientHost::lay() else {
         return;
     };
@@ -169,7 +169,7 @@ fn find_from(host: &ClientHost, url: &str, uplink_dev: &str) -> Vec<String> {
 
 #[test]
 fn rates_are_lowered_where_they_stand_and_put_back() {
-    let _turn = alone();
+    let _turn = quietly().changing_the_host();
     let Some(host) = ClientHost::lay() else {
         return;
     };
@@ -213,7 +213,7 @@ fn rates_are_lowered_where_they_stand_and_put_back() {
 
 #[test]
 fn a_find_that_is_killed_leaves_rates_as_they_stood() {
-    let _turn = alone();
+    let _turn = together().changing_the_host();
     let Some(host) = ClientHost::lay() else {
         return;
     };
@@ -305,7 +305,7 @@ impl Drop for OwnGroup {
 
 #[test]
 fn a_load_in_a_group_has_its_quota_and_the_subject_has_not() {
-    let _turn = alone();
+    let _turn = quietly();
     if subjects().is_none() {
         return;
     }
@@ -376,7 +376,7 @@ fn a_subject_under_a_quota_is_held_to_it() {
 /// Whoever listens on the address is somebody else here.
 #[test]
 fn a_server_that_is_named_by_its_group_is_who_is_in_it() {
-    let _turn = alone();
+    let _turn = together();
     let Some(group) = OwnGroup::new("server") else {
         return;
     };

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 use wallfinder_tests::{
-    Double, Place, Ran, Running, alone, free_port, json_at, program, skip, subjects, together,
+    Double, Place, Ran, Running, busily, free_port, json_at, program, skip, subjects, together,
 };
 
 const HUGE_PAGES: &str = "/sys/kernel/mm/transparent_hugepage/enabled";
@@ -90,7 +90,7 @@ fn words(ran: &Ran) -> String {
 
 #[test]
 fn a_setting_is_in_force_in_turns_and_put_back_however_the_run_ends() {
-    let _turn = together();
+    let _turn = together().changing_the_host();
     let Some((before, other)) = another() else {
         return skip("huge pages cannot be set here");
     };
@@ -124,7 +124,7 @@ fn a_setting_is_in_force_in_turns_and_put_back_however_the_run_ends() {
 /// compare B with itself.
 #[test]
 fn each_turn_has_a_server_of_its_own_with_the_huge_pages_of_its_setting() {
-    let _turn = alone();
+    let _turn = busily().changing_the_host();
     let Some((before, _)) = another() else {
         return skip("huge pages cannot be set here");
     };
@@ -138,7 +138,7 @@ fn each_turn_has_a_server_of_its_own_with_the_huge_pages_of_its_setting() {
     let args = [
         "ab",
         "--subject",
-        "catalogue --products 20000",
+        "catalogue --products 8000",
         &url,
         "-c",
         "4",
@@ -175,7 +175,7 @@ fn each_turn_has_a_server_of_its_own_with_the_huge_pages_of_its_setting() {
 
 #[test]
 fn a_setting_that_changes_nothing_is_not_told_as_no_difference() {
-    let _turn = alone();
+    let _turn = busily().changing_the_host();
     let is_off = fs::read_to_string(FLOWS).is_ok_and(|flows| flows.trim() == "0");
     if !is_root() || !is_off || fs::write(FLOWS, "0").is_err() {
         return skip("it needs root, and a host that steers no flows");
@@ -198,7 +198,7 @@ fn a_setting_that_changes_nothing_is_not_told_as_no_difference() {
 
 #[test]
 fn receive_work_is_steered_on_a_link_of_ours() {
-    let _turn = alone();
+    let _turn = busily().changing_the_host();
     let tools = program("ip").is_some() && program("tc").is_some();
     let cpus = thread::available_parallelism().map_or(1, usize::from);
     if !is_root() || !tools || cpus < 2 || subjects().is_none() {
