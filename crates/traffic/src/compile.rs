@@ -8,8 +8,8 @@ use wallfinder_model::Nanos;
 use wallfinder_model::traffic::{CALL, Request, Session, Traffic};
 use wallfinder_scenario::Fault;
 use wallfinder_wire::mix::{
-    Expect, Flow, Follow, KINDS_MAX, Kind, Known, Mix, Piece, Protocol, Row, Slot, Spelling, Step,
-    Table, Template, Text, Think, Value,
+    Check, Expect, FieldPath, Flow, Follow, KINDS_MAX, Kind, Known, Mix, Piece, Protocol, Row,
+    Scalar, Slot, Source, Spelling, Step, Table, Template, Text, Think, Value,
 };
 use wallfinder_wire::{Redirect, grpc};
 
@@ -21,7 +21,7 @@ use crate::{data, expect, multipart};
 const FOLLOW_MAX: u32 = 10;
 /// The shortest time after which set-up is made again.
 const REFRESH_MIN: Nanos = Nanos::from_millis(100);
-/// Rows for which messages of gRPC are encoded, at the most.
+/// Rows for which messages of gRPC are encoded before the load, at the most.
 const ENCODED_ROWS_MAX: usize = 100_000;
 
 /// To whom everything is sent.
@@ -49,6 +49,10 @@ pub trait World {
     fn value(&self, text: &str) -> String;
     /// A call of gRPC, its message from JSON.
     fn call(&self, method: &str, json: Option<&str>) -> Result<grpc::Request, String>;
+    /// The messages of a call of gRPC, with their prefixes, from JSON with places.
+    fn message(&self, method: &str, json: &Text) -> Result<Text, String>;
+    /// Where a JSON pointer leads in the answers of a method of gRPC.
+    fn field(&self, method: &str, pointer: &str) -> Result<FieldPath, String>;
 }
 
 /// What is sent: the load, and before and after it.
@@ -130,7 +134,7 @@ pub fn compile(traffic: &Traffic, origin: &Origin, world: &dyn World) -> Result<
         variables: 0,
         known: Known::default(),
     };
-    let setup = match traffic.setup.as_slice() {
+    let mut setup = match traffic.setup.as_slice() {
         [] => None,
         steps => Some(compiler.aside("setup", (steps, 0), &Scope::default())?),
     };
@@ -140,7 +144,7 @@ pub fn compile(traffic: &Traffic, origin: &Origin, world: &dyn World) -> Result<
         ..Scope::default()
     };
     compiler.known = Known::unknown(known.known.len());
-    let refresh = compiler.refresh(&traffic.setup, &known)?;
+    let mut refresh = compiler.refresh(&traffic.setup, &known)?;
     let teardown = match traffic.teardown.as_slice() {
         [] => None,
         steps => Some(compiler.aside("teardown", (steps, 0), &known)?.mix),
@@ -164,6 +168,31 @@ pub fn compile(traffic: &Traffic, origin: &Origin, world: &dyn World) -> Result<
             compiler.kinds.len()
         );
         return Err(Fault::at("traffic", why));
+    }
+    if let Some(setup) = &mut setup {
+        let of_refresh = refresh.iter().map(|refresh| &refresh.once.mix);
+        let others = teardown.iter().chain(of_refresh);
+        let all = others
+            .map(|mix| &mix.kinds)
+            .chain([&compiler.kinds])
+            .flatten();
+        let needed = needs(all, |value| match value {
+            Value::Known(number) => Some(number),
+            _ => None,
+        });
+        fit_takes(&mut setup.mix.kinds, &needed);
+        if let Some(Refresh { once, .. }) = &mut refresh {
+            // What is made again numbers what it takes anew.
+            let of_name = |number: u16| {
+                let name = &setup.names[usize::from(number)];
+                once.names.iter().position(|other| other == name)
+            };
+            let again = needed.iter();
+            let again =
+                again.filter_map(|(number, scalar)| Some((of_name(*number)? as u16, *scalar)));
+            let again = again.collect();
+            fit_takes(&mut once.mix.kinds, &again);
+        }
     }
     Ok(Compiled {
         mix: compiler.mix(flows),
@@ -233,10 +262,6 @@ impl Compiler<'_> {
             known: self.known.clone(),
             ..*self
         };
-        if self.origin.protocol == Protocol::Grpc {
-            let why = format!("[[{list}]] is made over HTTP, and the target is gRPC: leave it out");
-            return Err(Fault::at(format!("traffic.{list}"), why));
-        }
         if let Some(nth) = steps.iter().position(|step| step.think.is_some()) {
             let why = format!("[[{list}]] is made once, without pauses");
             return Err(Fault::at(
@@ -404,13 +429,14 @@ impl Compiler<'_> {
     }
 
     fn flow(
-        &self,
+        &mut self,
         key: &str,
         name: String,
         weight: Option<u32>,
         made: Vec<(Made, Think)>,
         first: usize,
     ) -> Result<Flow, Fault> {
+        fit(&mut self.kinds[first..]);
         let mut steps = Vec::new();
         for (Made { kind, hops }, think) in made {
             steps.push(Step {
@@ -471,6 +497,9 @@ impl Compiler<'_> {
         let (request_template, call) = self.template(request, before, name).map_err(fault)?;
         let found = expect::expect(request.check.as_ref(), &request.take, after);
         let mut expect = found.map_err(fault)?;
+        if let Some(method) = &request.call {
+            self.in_messages(method, &mut expect).map_err(fault)?;
+        }
         expect.keeps_cookies = cookies;
         let hops = request.follow.unwrap_or(0);
         if hops > FOLLOW_MAX {
@@ -481,7 +510,7 @@ impl Compiler<'_> {
             expect.follow = Follow::Yes;
         }
         let kind = self.kinds.len() as u16;
-        let is_get = request_template.method == "GET";
+        let is_get = ["GET", "HEAD"].contains(&request_template.method.as_str());
         let made = Kind {
             name: name.to_owned(),
             request: request_template,
@@ -546,18 +575,19 @@ impl Compiler<'_> {
             template.authority.clone_from(&self.origin.authority);
             return Ok((template, Some(terms)));
         }
+        let in_path = |why: String| (format!(".{}", method.to_ascii_lowercase()), why);
         let path = match place.starts_with(['/', '{']) {
             true => place.to_owned(),
-            false => self.world.path_of(place).map_err(nowhere)?,
+            false => self.world.path_of(place).map_err(in_path)?,
         };
         let mut template = Template {
             method: method.to_owned(),
             authority: self.origin.authority.clone(),
-            target: text(&path, Spelling::Url, scope).map_err(nowhere)?,
+            target: text(&path, Spelling::Url, scope).map_err(in_path)?,
             headers,
             body: Text::default(),
         };
-        self.check_beginning(&template.target).map_err(nowhere)?;
+        self.check_beginning(&template.target).map_err(in_path)?;
         if !request.multipart.is_empty() {
             if request.body.is_some() {
                 return Err(nowhere(
@@ -699,8 +729,27 @@ impl Compiler<'_> {
         text(literal.as_deref().unwrap_or(given), spelling, scope)
     }
 
-    /// A call of gRPC. Where its message has places, it is encoded for each row, and the row has it in a column of its
-    /// own: nothing is encoded while it is sent.
+    /// What is sought by pointer in the answers of a method of gRPC, which are no JSON.
+    fn in_messages(&self, method: &str, expect: &mut Expect) -> Result<(), (String, String)> {
+        let field = |pointer: &str, part: &str| {
+            let found = self.world.field(method, pointer);
+            found.map_err(|why| (part.to_owned(), why))
+        };
+        for take in &mut expect.takes {
+            if let Source::Json(pointer) = &take.from {
+                take.from = Source::Field(field(pointer, ".take")?);
+            }
+        }
+        for check in &mut expect.checks {
+            if let Check::Json(pointer, is) = check {
+                *check = Check::Field(field(pointer, ".check")?, is.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// A call of gRPC. Where its message has places of one table alone, it is encoded for each row, and the row has it in
+    /// a column of its own; else it is put together from encoded pieces for each use.
     fn call(
         &mut self,
         method: &str,
@@ -719,34 +768,69 @@ impl Compiler<'_> {
         if message.is_fixed() {
             return made(Some(&String::from_utf8_lossy(&fixed(&message))));
         }
-        let mut tables = BTreeSet::new();
-        for slot in message.slots() {
-            match slot.value {
-                Value::Column { table, .. } => tables.insert(table),
-                _ => {
-                    return Err("a message of gRPC is encoded before the load: it is filled in with columns, \
-                                and what a step takes may stand in metadata"
-                        .to_owned());
-                }
-            };
+        let tables = message.slots().map(|slot| match slot.value {
+            Value::Column { table, .. } => Some(table),
+            _ => None,
+        });
+        let tables: BTreeSet<Option<u16>> = tables.collect();
+        let rows = |nth: u16| self.tables[usize::from(nth)].rows().len();
+        match tables.into_iter().collect::<Vec<_>>()[..] {
+            [Some(nth)] if rows(nth) <= ENCODED_ROWS_MAX => {
+                self.call_by_row(method, &message, nth, name)
+            }
+            _ => {
+                let (mut template, terms) = made(None)?;
+                template.body = self.world.message(method, &message)?;
+                self.check_scalars(&template.body)?;
+                Ok((template, terms))
+            }
         }
-        let [nth] = tables.into_iter().collect::<Vec<u16>>()[..] else {
-            return Err("a message of gRPC is filled in with the columns of one [data]".to_owned());
+    }
+
+    /// What stands in the place of a number is one, in every row.
+    fn check_scalars(&self, message: &Text) -> Result<(), String> {
+        for slot in message.slots() {
+            let (Value::Column { table, column }, Spelling::Scalar(scalar)) =
+                (slot.value, slot.spelling)
+            else {
+                continue;
+            };
+            let table = &self.tables[usize::from(table)];
+            let cell = |row: &Row| row.0.get(usize::from(column)).cloned().unwrap_or_default();
+            let is_wrong = |row: &Row| !scalar.accepts(&cell(row));
+            if let Some(nth) = table.rows().iter().position(is_wrong) {
+                return Err(format!(
+                    "row {} of [data.{}] has `{}` in `{}`, which is no {}",
+                    nth + 1,
+                    table.name,
+                    String::from_utf8_lossy(&cell(&table.rows()[nth])),
+                    table.columns[usize::from(column)],
+                    scalar.name()
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// A call whose message is encoded for each row of a table.
+    fn call_by_row(
+        &mut self,
+        method: &str,
+        message: &Text,
+        nth: u16,
+        name: &str,
+    ) -> Result<(Template, grpc::Terms), String> {
+        let made = |json: &str| {
+            let call = self.world.call(method, Some(json))?;
+            call.of_mix().map_err(|error| error.to_string())
         };
         let table = &self.tables[usize::from(nth)];
         let rows = table.rows();
-        if rows.len() > ENCODED_ROWS_MAX {
-            return Err(format!(
-                "messages of gRPC are encoded for each row before the load, for {ENCODED_ROWS_MAX} rows at the most, and [data.{}] has {}",
-                table.name,
-                rows.len()
-            ));
-        }
         let mut encoded = Vec::with_capacity(rows.len());
         let mut template = None;
         for (at, row) in rows.iter().enumerate() {
-            let json = filled(&message, row);
-            let (one, terms) = made(Some(&String::from_utf8_lossy(&json)))
+            let json = filled(message, row);
+            let (one, terms) = made(&String::from_utf8_lossy(&json))
                 .map_err(|why| format!("with row {} of [data.{}]: {why}", at + 1, table.name))?;
             encoded.push(fixed(&one.body));
             template = Some((one, terms));
@@ -804,7 +888,11 @@ fn hop_of(of: &Kind, (nth, hops): (u32, u32), way: Redirect) -> Kind {
         Redirect::ToGet => (
             format!("{} redirected{nth_of_several}", of.name),
             Template {
-                method: "GET".to_owned(),
+                // Who asks for a head alone goes on asking for one.
+                method: match method.as_str() {
+                    "HEAD" => method,
+                    _ => "GET".to_owned(),
+                },
                 authority,
                 target,
                 // Its body stayed behind, and what describes it.
@@ -837,7 +925,7 @@ fn is_of_body(name: &str) -> bool {
 fn fixed(text: &Text) -> Vec<u8> {
     let pieces = text.0.iter().filter_map(|piece| match piece {
         Piece::Fixed(bytes) => Some(bytes.as_slice()),
-        Piece::Slot(_) => None,
+        Piece::Slot(_) | Piece::Sized(..) => None,
     });
     pieces.collect::<Vec<&[u8]>>().concat()
 }
@@ -856,14 +944,50 @@ fn filled(text: &Text, row: &Row) -> Vec<u8> {
                         .spell(cell, |part| all.extend_from_slice(part));
                 }
             }
+            Piece::Sized(..) => unreachable!("JSON has no lengths"),
         }
     }
     all
 }
 
+/// Each value that is taken is to be what the requests of its session encode it as.
+fn fit(kinds: &mut [Kind]) {
+    let needed = needs(&*kinds, |value| match value {
+        Value::Variable(number) => Some(number),
+        _ => None,
+    });
+    fit_takes(kinds, &needed);
+}
+
+/// The numbers of values and how each is encoded, in some requests.
+fn needs<'k>(
+    kinds: impl IntoIterator<Item = &'k Kind>,
+    number: impl Fn(Value) -> Option<u16>,
+) -> BTreeSet<(u16, Scalar)> {
+    let slots = kinds
+        .into_iter()
+        .flat_map(|kind| kind.request.texts().flat_map(Text::slots));
+    let need = |slot: &Slot| match slot.spelling {
+        Spelling::Scalar(scalar) => Some((number(slot.value)?, scalar)),
+        _ => None,
+    };
+    slots.filter_map(need).collect()
+}
+
+fn fit_takes(kinds: &mut [Kind], needed: &BTreeSet<(u16, Scalar)>) {
+    for take in kinds.iter_mut().flat_map(|kind| &mut kind.expect.takes) {
+        let of_it = needed
+            .iter()
+            .filter(|(variable, _)| *variable == take.variable);
+        take.fits.extend(of_it.map(|(_, scalar)| *scalar));
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use std::path::PathBuf;
+
+    use wallfinder_wire::mix::{FieldStep, Prefix, Which};
 
     use super::*;
     use crate::TrafficFile;
@@ -891,6 +1015,32 @@ pub(crate) mod tests {
 
         fn call(&self, method: &str, json: Option<&str>) -> Result<grpc::Request, String> {
             Ok(grpc::Request::unary("h", method, json.unwrap_or("{}")))
+        }
+
+        fn message(&self, _: &str, json: &Text) -> Result<Text, String> {
+            let number = |piece: &Piece| match piece {
+                Piece::Slot(slot) => Piece::Slot(Slot {
+                    value: slot.value,
+                    spelling: Spelling::Scalar(Scalar::Int64),
+                }),
+                other => other.clone(),
+            };
+            let text = Text(json.0.iter().map(number).collect());
+            Ok(Text::sized(Prefix::Call, text))
+        }
+
+        fn field(&self, _: &str, pointer: &str) -> Result<FieldPath, String> {
+            let number = pointer.trim_start_matches('/').parse();
+            let number = number.map_err(|_| format!("{pointer} leads nowhere"))?;
+            Ok(FieldPath {
+                steps: vec![FieldStep {
+                    number,
+                    which: Which::Only,
+                }],
+                scalar: Scalar::Int64,
+                names: Vec::new(),
+                has_default: true,
+            })
         }
     }
 
@@ -1039,6 +1189,40 @@ steps = [
     }
 
     #[test]
+    fn a_message_of_grpc_is_filled_in_with_what_steps_took_and_with_rows_of_several_tables() {
+        let text = |rows: &str, pointer: &str| {
+            format!(
+                "[data.a]\nrows = [ {{ n = 1 }}, {{ n = {rows} }} ]\n[data.b]\nrows = [ {{ n = 2 }} ]\n[[session]]\n\
+                 name = \"s\"\nsteps = [\n\
+                 {{ name = \"one\", call = \"/a.B/C\", take = {{ id = \"json:{pointer}\" }} }},\n\
+                 {{ name = \"two\", call = \"/a.B/C\", body = '{{a.n}} {{b.n}} {{id}}' }} ]\n"
+            )
+        };
+        let mix = made(&text("3", "/7")).expect("it is one").mix;
+        let [first, second] = &mix.kinds[..] else {
+            panic!("two steps")
+        };
+        let slots: Vec<Value> = second.request.body.slots().map(|slot| slot.value).collect();
+        assert_eq!(slots.len(), 3);
+        assert_eq!(slots[2], Value::Variable(0));
+        assert!(
+            matches!(&first.expect.takes[0].from, Source::Field(path) if path.steps[0].number == 7)
+        );
+        assert_eq!(first.expect.takes[0].fits, [Scalar::Int64]);
+        let why = made(&text("'x'", "/7")).expect_err("no number");
+        assert!(why.contains("shop.toml:9:"), "{why}");
+        assert!(
+            why.contains("row 2 of [data.a] has `x` in `n`, which is no int64"),
+            "{why}"
+        );
+        let why = made(&text("3", "/x")).expect_err("no field");
+        assert!(
+            why.contains("shop.toml:8:") && why.contains("/x leads nowhere"),
+            "{why}"
+        );
+    }
+
+    #[test]
     fn a_body_that_begins_with_two_at_signs_is_no_file() {
         let body = |text: &str| made(text).map(|made| made.mix.kinds[0].request.body.clone());
         let text = "[[request]]\npost = \"/\"\nbody = \"@@users.csv\"\n";
@@ -1082,17 +1266,17 @@ steps = [
             ),
             (
                 "[[request]]\nget = \"/{token}\"\n",
-                1,
+                2,
                 "no earlier step takes `token`",
             ),
-            ("[[request]]\nget = \"/{users.id}\"\n", 1, "no [data.users]"),
+            ("[[request]]\nget = \"/{users.id}\"\n", 2, "no [data.users]"),
             (
                 "[[request]]\nget = \"/\"\ntake = { a = \"json:/a\" }\n",
                 3,
                 "[[session]]",
             ),
             ("[[request]]\nget = \"/ b\"\n", 1, "target"),
-            ("[[request]]\nget = \"http://other/\"\n", 1, "another's"),
+            ("[[request]]\nget = \"http://other/\"\n", 2, "another's"),
             (
                 "[[request]]\nget = \"/\"\nbody = \"@gone\"\n",
                 3,
@@ -1106,7 +1290,7 @@ steps = [
             (
                 "[[request]]\ncall = \"/a.B/C\"\n[[setup]]\npost = \"/\"\n",
                 3,
-                "made over HTTP",
+                "POST is of HTTP, and the target is gRPC",
             ),
             (
                 "[data.users]\nfile = \"gone.csv\"\n[[request]]\nget = \"/\"\n",
@@ -1142,7 +1326,7 @@ steps = [
             ),
             (
                 "[data.a]\nrows = [ { x = \"a?q=1\" } ]\n[[request]]\nget = \"{a.x|raw}\"\n",
-                3,
+                4,
                 "row 1 of [data.a] begins with no slash",
             ),
             (

@@ -114,6 +114,11 @@ pub(crate) fn find(job: &Job) -> Result<(), Failed> {
         if let (Some(why), false) = (cut_short, session.interrupted()) {
             return Err(Failed::run(format!("the squeezing ended early: {why}")));
         }
+        if let Err(why) = testbed.prepare() {
+            let text = format!("{why}. No more is asked of the server: neither one request at a time, nor other mixes.");
+            session.record.caveats.push(Caveat::Note { text });
+            return Ok(());
+        }
         if let Some(alone) = alone(&held, &testbed, &session)? {
             session.ask_alone(&alone)?;
         }
