@@ -937,10 +937,7 @@ steps = [
         (whole, r#"{ json-has = ["/no"] }"#, "no field `no`"),
     ] {
         place.file("calls.toml", session(body, check));
-        let said = place
-            .run(&[&args[..], &["--proto", proto]].concat())
-            .ends_with(2)
-            .err;
+        let said = place.run(&args).ends_with(2).err;
         assert!(
             said.contains(part) && said.contains("calls.toml:9"),
             "{said}"
@@ -1038,12 +1035,12 @@ fn a_set_up_that_fails_at_a_restart_does_not_end_a_find() {
             .iter()
             .filter_map(|of| of["restart"].as_u64())
             .collect();
-        let most = match bad {
-            "9" => 2,
-            "3" => 2,
-            _ => 0,
+        let is_as_often = match bad {
+            "9" => starts.len() > 2,
+            "3" => starts == BTreeSet::from([0, 1, 2]),
+            _ => starts == BTreeSet::from([0]),
         };
-        assert_eq!(starts, (0..=most).collect(), "{}", ran.out);
+        assert!(is_as_often, "{starts:?}: {}", ran.out);
         let answered = windows
             .iter()
             .all(|of| of["answered"].as_u64() > Some(0) && of["failed"] == 0);
