@@ -123,6 +123,8 @@ pub(crate) struct Testbed {
     /// turn.
     set_up: OnceLock<SetUp>,
     pub(crate) server: Server,
+    /// How often the server was started anew.
+    pub(crate) restarts: u32,
     pub(crate) placement: Placement,
     pub(crate) lab: Option<Lab>,
     /// How to start the server anew, where it is ours and its processes are found by it.
@@ -353,6 +355,7 @@ impl Testbed {
                 facts,
                 reach: reach.clone(),
             },
+            restarts: 0,
             placement,
             client_netns: laid.or(client.netns.as_deref().map(netns_path)),
             lab,
@@ -461,6 +464,7 @@ impl Restart for Testbed {
         }
         let made = set_up.as_mut().map(SetUp::make_again);
         drop(turn);
+        self.restarts += 1;
         self.set_up = set_up.map_or_else(OnceLock::new, OnceLock::from);
         Ok(Restarted {
             host: Arc::clone(&self.server.host),

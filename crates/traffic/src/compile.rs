@@ -8,21 +8,19 @@ use wallfinder_model::Nanos;
 use wallfinder_model::traffic::{CALL, Request, Session, Traffic};
 use wallfinder_scenario::Fault;
 use wallfinder_wire::mix::{
-    Check, Expect, FieldPath, Flow, Follow, KINDS_MAX, Kind, Known, Mix, Piece, Protocol, Row,
-    Scalar, Slot, Source, Spelling, Step, Table, Template, Text, Think, Value,
+    Expect, FieldPath, Flow, Follow, KINDS_MAX, Kind, Known, Mix, Piece, Protocol, Row, Slot,
+    Spelling, Step, Table, Template, Text, Think, Value,
 };
 use wallfinder_wire::{Redirect, grpc};
 
 use crate::replay::replayed;
 use crate::slots::{Scope, is_word, text};
-use crate::{data, expect, multipart};
+use crate::{calls, data, expect, multipart};
 
 /// Most redirects that one request is followed over.
 const FOLLOW_MAX: u32 = 10;
 /// The shortest time after which set-up is made again.
 const REFRESH_MIN: Nanos = Nanos::from_millis(100);
-/// Rows for which messages of gRPC are encoded before the load, at the most.
-const ENCODED_ROWS_MAX: usize = 100_000;
 
 /// To whom everything is sent.
 #[derive(Debug, Clone)]
@@ -170,29 +168,7 @@ pub fn compile(traffic: &Traffic, origin: &Origin, world: &dyn World) -> Result<
         return Err(Fault::at("traffic", why));
     }
     if let Some(setup) = &mut setup {
-        let of_refresh = refresh.iter().map(|refresh| &refresh.once.mix);
-        let others = teardown.iter().chain(of_refresh);
-        let all = others
-            .map(|mix| &mix.kinds)
-            .chain([&compiler.kinds])
-            .flatten();
-        let needed = needs(all, |value| match value {
-            Value::Known(number) => Some(number),
-            _ => None,
-        });
-        fit_takes(&mut setup.mix.kinds, &needed);
-        if let Some(Refresh { once, .. }) = &mut refresh {
-            // What is made again numbers what it takes anew.
-            let of_name = |number: u16| {
-                let name = &setup.names[usize::from(number)];
-                once.names.iter().position(|other| other == name)
-            };
-            let again = needed.iter();
-            let again =
-                again.filter_map(|(number, scalar)| Some((of_name(*number)? as u16, *scalar)));
-            let again = again.collect();
-            fit_takes(&mut once.mix.kinds, &again);
-        }
+        calls::fit_setup(setup, refresh.as_mut(), teardown.as_ref(), &compiler.kinds);
     }
     Ok(Compiled {
         mix: compiler.mix(flows),
@@ -205,10 +181,10 @@ pub fn compile(traffic: &Traffic, origin: &Origin, world: &dyn World) -> Result<
     })
 }
 
-struct Compiler<'c> {
+pub(crate) struct Compiler<'c> {
     origin: &'c Origin,
-    world: &'c dyn World,
-    tables: Vec<Table>,
+    pub(crate) world: &'c dyn World,
+    pub(crate) tables: Vec<Table>,
     kinds: Vec<Kind>,
     names: BTreeSet<String>,
     /// Of the session that takes the most.
@@ -436,7 +412,7 @@ impl Compiler<'_> {
         made: Vec<(Made, Think)>,
         first: usize,
     ) -> Result<Flow, Fault> {
-        fit(&mut self.kinds[first..]);
+        calls::fit(&mut self.kinds[first..]);
         let mut steps = Vec::new();
         for (Made { kind, hops }, think) in made {
             steps.push(Step {
@@ -728,129 +704,6 @@ impl Compiler<'_> {
         };
         text(literal.as_deref().unwrap_or(given), spelling, scope)
     }
-
-    /// What is sought by pointer in the answers of a method of gRPC, which are no JSON.
-    fn in_messages(&self, method: &str, expect: &mut Expect) -> Result<(), (String, String)> {
-        let field = |pointer: &str, part: &str| {
-            let found = self.world.field(method, pointer);
-            found.map_err(|why| (part.to_owned(), why))
-        };
-        for take in &mut expect.takes {
-            if let Source::Json(pointer) = &take.from {
-                take.from = Source::Field(field(pointer, ".take")?);
-            }
-        }
-        for check in &mut expect.checks {
-            if let Check::Json(pointer, is) = check {
-                *check = Check::Field(field(pointer, ".check")?, is.clone());
-            }
-        }
-        Ok(())
-    }
-
-    /// A call of gRPC. Where its message has places of one table alone, it is encoded for each row, and the row has it in
-    /// a column of its own; else it is put together from encoded pieces for each use.
-    fn call(
-        &mut self,
-        method: &str,
-        json: Option<&str>,
-        scope: &Scope,
-        name: &str,
-    ) -> Result<(Template, grpc::Terms), String> {
-        let made = |json: Option<&str>| {
-            let call = self.world.call(method, json)?;
-            call.of_mix().map_err(|error| error.to_string())
-        };
-        let Some(json) = json else {
-            return made(None);
-        };
-        let message = text(json, Spelling::Json, scope)?;
-        if message.is_fixed() {
-            return made(Some(&String::from_utf8_lossy(&fixed(&message))));
-        }
-        let tables = message.slots().map(|slot| match slot.value {
-            Value::Column { table, .. } => Some(table),
-            _ => None,
-        });
-        let tables: BTreeSet<Option<u16>> = tables.collect();
-        let rows = |nth: u16| self.tables[usize::from(nth)].rows().len();
-        match tables.into_iter().collect::<Vec<_>>()[..] {
-            [Some(nth)] if rows(nth) <= ENCODED_ROWS_MAX => {
-                self.call_by_row(method, &message, nth, name)
-            }
-            _ => {
-                let (mut template, terms) = made(None)?;
-                template.body = self.world.message(method, &message)?;
-                self.check_scalars(&template.body)?;
-                Ok((template, terms))
-            }
-        }
-    }
-
-    /// What stands in the place of a number is one, in every row.
-    fn check_scalars(&self, message: &Text) -> Result<(), String> {
-        for slot in message.slots() {
-            let (Value::Column { table, column }, Spelling::Scalar(scalar)) =
-                (slot.value, slot.spelling)
-            else {
-                continue;
-            };
-            let table = &self.tables[usize::from(table)];
-            let cell = |row: &Row| row.0.get(usize::from(column)).cloned().unwrap_or_default();
-            let is_wrong = |row: &Row| !scalar.accepts(&cell(row));
-            if let Some(nth) = table.rows().iter().position(is_wrong) {
-                return Err(format!(
-                    "row {} of [data.{}] has `{}` in `{}`, which is no {}",
-                    nth + 1,
-                    table.name,
-                    String::from_utf8_lossy(&cell(&table.rows()[nth])),
-                    table.columns[usize::from(column)],
-                    scalar.name()
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    /// A call whose message is encoded for each row of a table.
-    fn call_by_row(
-        &mut self,
-        method: &str,
-        message: &Text,
-        nth: u16,
-        name: &str,
-    ) -> Result<(Template, grpc::Terms), String> {
-        let made = |json: &str| {
-            let call = self.world.call(method, Some(json))?;
-            call.of_mix().map_err(|error| error.to_string())
-        };
-        let table = &self.tables[usize::from(nth)];
-        let rows = table.rows();
-        let mut encoded = Vec::with_capacity(rows.len());
-        let mut template = None;
-        for (at, row) in rows.iter().enumerate() {
-            let json = filled(message, row);
-            let (one, terms) = made(&String::from_utf8_lossy(&json))
-                .map_err(|why| format!("with row {} of [data.{}]: {why}", at + 1, table.name))?;
-            encoded.push(fixed(&one.body));
-            template = Some((one, terms));
-        }
-        let (mut template, terms) = template.ok_or("there are no rows")?;
-        let table = &mut self.tables[usize::from(nth)];
-        let column = table.columns.len() as u16;
-        table.columns.push(format!("(message of {name})"));
-        let rows = table.rows().iter().zip(encoded).map(|(row, message)| {
-            let mut row = row.clone();
-            row.0.push(message);
-            row
-        });
-        table.cells = rows.collect::<Vec<Row>>().into();
-        template.body = Text(vec![Piece::Slot(Slot {
-            value: Value::Column { table: nth, column },
-            spelling: Spelling::Raw,
-        })]);
-        Ok((template, terms))
-    }
 }
 
 /// The request that follows a redirect, the nth of so many.
@@ -921,73 +774,11 @@ fn is_of_body(name: &str) -> bool {
         .any(|of| name.eq_ignore_ascii_case(of))
 }
 
-/// The bytes of a text without places.
-fn fixed(text: &Text) -> Vec<u8> {
-    let pieces = text.0.iter().filter_map(|piece| match piece {
-        Piece::Fixed(bytes) => Some(bytes.as_slice()),
-        Piece::Slot(_) | Piece::Sized(..) => None,
-    });
-    pieces.collect::<Vec<&[u8]>>().concat()
-}
-
-/// The bytes of a text that is filled in with a row.
-fn filled(text: &Text, row: &Row) -> Vec<u8> {
-    let mut all = Vec::new();
-    for piece in &text.0 {
-        match piece {
-            Piece::Fixed(bytes) => all.extend_from_slice(bytes),
-            Piece::Slot(slot) => {
-                if let Value::Column { column, .. } = slot.value
-                    && let Some(cell) = row.0.get(usize::from(column))
-                {
-                    slot.spelling
-                        .spell(cell, |part| all.extend_from_slice(part));
-                }
-            }
-            Piece::Sized(..) => unreachable!("JSON has no lengths"),
-        }
-    }
-    all
-}
-
-/// Each value that is taken is to be what the requests of its session encode it as.
-fn fit(kinds: &mut [Kind]) {
-    let needed = needs(&*kinds, |value| match value {
-        Value::Variable(number) => Some(number),
-        _ => None,
-    });
-    fit_takes(kinds, &needed);
-}
-
-/// The numbers of values and how each is encoded, in some requests.
-fn needs<'k>(
-    kinds: impl IntoIterator<Item = &'k Kind>,
-    number: impl Fn(Value) -> Option<u16>,
-) -> BTreeSet<(u16, Scalar)> {
-    let slots = kinds
-        .into_iter()
-        .flat_map(|kind| kind.request.texts().flat_map(Text::slots));
-    let need = |slot: &Slot| match slot.spelling {
-        Spelling::Scalar(scalar) => Some((number(slot.value)?, scalar)),
-        _ => None,
-    };
-    slots.filter_map(need).collect()
-}
-
-fn fit_takes(kinds: &mut [Kind], needed: &BTreeSet<(u16, Scalar)>) {
-    for take in kinds.iter_mut().flat_map(|kind| &mut kind.expect.takes) {
-        let of_it = needed
-            .iter()
-            .filter(|(variable, _)| *variable == take.variable);
-        take.fits.extend(of_it.map(|(_, scalar)| *scalar));
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use std::path::PathBuf;
 
-    use wallfinder_wire::mix::{FieldStep, Prefix, Which};
+    use wallfinder_wire::mix::{FieldStep, Prefix, Scalar, Source, Which};
 
     use super::*;
     use crate::TrafficFile;

@@ -84,3 +84,88 @@ fn which(field: &FieldDescriptor, token: String) -> Option<Which> {
         _ => token.parse().ok().map(Which::Nth),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use wallfinder_wire::mix::Scalar;
+
+    use super::*;
+
+    const SHOP: &str = r#"
+syntax = "proto3";
+package shop;
+enum Size { SMALL = 0; LARGE = 2; }
+message Price { double amount = 1; string currency_code = 2; }
+message Order {
+  string name = 1; repeated Price prices = 3; Size size = 4; map<int32, Price> by_day = 5; optional int64 count = 6;
+}
+service Orders { rpc Get(Order) returns (Order); }
+"#;
+
+    fn order() -> MessageDescriptor {
+        let file = compiled(SHOP);
+        file.get_message_by_name("shop.Order").expect("it is there")
+    }
+
+    fn compiled(text: &str) -> prost_reflect::DescriptorPool {
+        let folder =
+            std::env::temp_dir().join(format!("wallfinder-pointer-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("shop.proto");
+        std::fs::write(&file, text).unwrap();
+        let pool = super::super::files::compiled(&[file], &[]).expect("it is one");
+        std::fs::remove_dir_all(folder).unwrap();
+        pool
+    }
+
+    #[test]
+    fn a_pointer_becomes_the_numbers_of_fields() {
+        let order = order();
+        let key = Which::Key(Scalar::Int32, b"-7".to_vec());
+        for (pointer, steps, scalar, has_default) in [
+            ("/name", vec![(1, Which::Only)], Scalar::Text, true),
+            ("/count", vec![(6, Which::Only)], Scalar::Int64, false),
+            (
+                "/prices/1/currencyCode",
+                vec![(3, Which::Nth(1)), (2, Which::Only)],
+                Scalar::Text,
+                true,
+            ),
+            (
+                "/by_day/-7/amount",
+                vec![(5, key), (2, Which::Only), (1, Which::Only)],
+                Scalar::Double,
+                true,
+            ),
+        ] {
+            let found = path(&order, pointer).expect(pointer);
+            let shown: Vec<(u32, Which)> = found
+                .steps
+                .iter()
+                .map(|step| (step.number, step.which.clone()))
+                .collect();
+            assert_eq!(shown, steps, "{pointer}");
+            assert_eq!((found.scalar, found.has_default), (scalar, has_default));
+        }
+        let size = path(&order, "/size").expect("an enum");
+        assert_eq!(size.names[1], (2, "LARGE".to_owned()));
+    }
+
+    #[test]
+    fn a_pointer_that_leads_to_no_value_is_told() {
+        let order = order();
+        for (pointer, part) in [
+            ("name", "is no pointer to a field"),
+            ("", "is no pointer to a field"),
+            ("/nome", "no field `nome`"),
+            ("/prices", "leads to several values"),
+            ("/prices/x", "leads to several values"),
+            ("/byDay/x/amount", "leads to several values"),
+            ("/prices/0", "leads to a whole shop.Price"),
+            ("/name/x", "leads on behind `name`, which is one string"),
+        ] {
+            let why = path(&order, pointer).expect_err(pointer);
+            assert!(why.contains(part) && why.contains("shop.Order"), "{why}");
+        }
+    }
+}
