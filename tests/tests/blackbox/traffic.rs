@@ -958,7 +958,7 @@ class H(http.server.BaseHTTPRequestHandler):
         self.send_header("Content-Length", "0")
         self.end_headers()
     def do_POST(self):
-        self.answer(500 if start == bad else 200, f"k{start}")
+        self.answer(500) if start == bad else self.answer(200, f"k{start}")
     def do_GET(self):
         self.answer(200 if self.path == f"/k{start}" or (start == bad and not strict) else 401)
     def log_message(self, *a): pass
