@@ -325,7 +325,7 @@ mod tests {
     use proptest::prelude::*;
     use wallfinder_wire::mix::Value as Of;
 
-    use super::super::{Source, method_of};
+    use super::super::{Method, Source, method_of};
     use super::*;
 
     const ALL: &str = r#"
@@ -347,7 +347,7 @@ message All {
 service S { rpc Call(All) returns (All); rpc Stream(stream All) returns (All); }
 "#;
 
-    fn method(name: &str) -> super::super::Method {
+    fn method(name: &str) -> Method {
         let folder = std::env::temp_dir().join(format!(
             "wallfinder-places-{}-{:?}",
             std::process::id(),
@@ -411,8 +411,7 @@ service S { rpc Call(All) returns (All); rpc Stream(stream All) returns (All); }
     }
 
     /// With places, and with the values written in their places, a message reads the same.
-    fn is_same(json: &str, values: &[&str]) {
-        let method = method("Call");
+    fn is_same(method: &Method, json: &str, values: &[&str]) {
         let with = method.with_places(&text(json)).expect(json);
         let bytes = filled(&with, values);
         let written = values
@@ -433,6 +432,7 @@ service S { rpc Call(All) returns (All); rpc Stream(stream All) returns (All); }
 
     #[test]
     fn every_kind_of_field_is_filled_in() {
+        let method = method("Call");
         for (field, value) in [
             ("text", "caf\u{e9} \"x\""),
             ("data", "AP8="),
@@ -452,13 +452,15 @@ service S { rpc Call(All) returns (All); rpc Stream(stream All) returns (All); }
             ("b", "3"),
             ("wrapped", "w"),
         ] {
-            is_same(&format!(r#"{{"{field}": "<0>"}}"#), &[value]);
+            is_same(&method, &format!(r#"{{"{field}": "<0>"}}"#), &[value]);
             is_same(
+                &method,
                 &format!(r#"{{"{field}": "<0>", "texts": ["x"], "size": "LARGE"}}"#),
                 &[value],
             );
         }
         is_same(
+            &method,
             r#"{"is": <0>, "size": <1>, "i32": <1>, "db": <1>}"#,
             &["true", "2"],
         );
@@ -466,16 +468,20 @@ service S { rpc Call(All) returns (All); rpc Stream(stream All) returns (All); }
 
     #[test]
     fn lists_maps_and_messages_in_messages_are_filled_in() {
+        let method = method("Call");
         is_same(
+            &method,
             r#"{"texts": ["a", "<0>", "b<0>c<1>"], "numbers": [1, <2>, 3], "byName": {"x": 1, "<0>": <2>, "y": "<2>"}}"#,
             &["one", "", "-12"],
         );
         is_same(
+            &method,
             r#"{"byNumber": {"<0>": {"name": "<1>"}, "5": {}, "6": {"next": {"name": "<1>"}}}}"#,
             &["7", "n"],
         );
         let long = "l".repeat(300);
         is_same(
+            &method,
             r#"{"text": "t", "inner": {"name": "<0>", "counts": [<1>, 2], "next": {"next": {"name": "x<0>"}, "counts": [3]}},
                 "inners": [{}, {"name": "<0>"}, {"counts": [<1>]}]}"#,
             &[&long, "-3"],
@@ -523,16 +529,18 @@ service S { rpc Call(All) returns (All); rpc Stream(stream All) returns (All); }
         }
     }
 
-    proptest! {
-        /// Whatever stands in the places, the message reads as if it had been written there.
-        #[test]
-        fn a_filled_in_message_is_the_message(text in "\\PC{0,200}", number in any::<i64>(), small in any::<i32>()) {
+    /// Whatever stands in the places, the message reads as if it had been written there.
+    #[test]
+    fn a_filled_in_message_is_the_message() {
+        let method = method("Call");
+        proptest!(|(text in "[^\\p{C}<>]{0,200}", number in any::<i64>(), small in any::<i32>())| {
             let (number, small) = (number.to_string(), small.to_string());
             is_same(
+                &method,
                 r#"{"text": "a<0>b", "i64": "<1>", "inner": {"name": "<0>", "counts": ["<1>", "<2>"]}, "byName": {"k<0>": "<1>"},
                     "inners": [{"next": {"name": "<2>"}}], "numbers": [<2>], "u32": 9}"#,
                 &[&text, &number, &small],
             );
-        }
+        });
     }
 }
