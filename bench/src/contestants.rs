@@ -160,6 +160,10 @@ impl Contestant {
         if races_in_mixes_alone && !is_of_mixes {
             return Err("it races where mixes are sent".into());
         }
+        let is_ours = is_whole_tool || self == Contestant::WallfinderFixed;
+        if is_of_mixes && pipelined && !is_ours {
+            return Err("it does not pipeline mixes".into());
+        }
         let mixes = tools.bench.join("mixes");
         if scenario.is_of_defaults() && !is_whole_tool {
             return Err("it has no defaults of ours".into());

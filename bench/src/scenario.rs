@@ -86,7 +86,7 @@ const fn aim(against: Contestant, at_most: f64) -> Aim {
 }
 
 /// All of them.
-pub const SCENARIOS: [Scenario; 11] = [
+pub const SCENARIOS: [Scenario; 12] = [
     Scenario {
         name: "simple-1",
         speaks: Speaks::Http1,
@@ -174,6 +174,14 @@ pub const SCENARIOS: [Scenario; 11] = [
             aim(Contestant::Wrk, 0.50),
             aim(Contestant::K6, 0.05),
         ],
+    },
+    Scenario {
+        name: "mix-100",
+        speaks: Speaks::Http1,
+        path: "/simple?r=0&q=abcdefgh",
+        connections: 100,
+        depth: 100,
+        aims: &[aim(Contestant::WallfinderFixed, 1.10)],
     },
     Scenario {
         name: "defaults-1",

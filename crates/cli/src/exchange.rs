@@ -15,7 +15,7 @@ use wallfinder_wire::{Exchange, Request, framed, grpc};
 
 use crate::exit::Failed;
 use crate::job::Job;
-use crate::messages::{self, Source};
+use crate::messages::{self, Method, Source};
 use crate::mix::{self, Place};
 use crate::set_up::SetUp;
 use crate::testbed::Testbed;
@@ -238,7 +238,8 @@ fn described(job: &Job, source: &Source) -> Result<grpc::Request, Failed> {
             job.url.scheme
         )));
     }
-    let call = call_of(job, source, job.url.path(), json.as_deref())?;
+    let method = messages::method_of(source, job.url.path())?;
+    let call = call_of(job, &method, job.url.path(), json.as_deref())?;
     Ok(grpc::Request {
         in_turn: job.scenario.target.in_turn,
         metadata: job.headers()?,
@@ -249,11 +250,11 @@ fn described(job: &Job, source: &Source) -> Result<grpc::Request, Failed> {
 /// A call of a method, its messages from JSON.
 pub(crate) fn call_of(
     job: &Job,
-    source: &Source,
+    method: &Method,
     path: &str,
     json: Option<&str>,
 ) -> Result<grpc::Request, Failed> {
-    let described = messages::describe(source, path, json)?;
+    let described = method.describe(json)?;
     let deadline = job.scenario.target.deadline;
     Ok(grpc::Request {
         kind: described.kind,

@@ -1,5 +1,7 @@
 //! What users send, as a scenario has it, made into what workers send; and what is made once before and after.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -8,14 +10,14 @@ use std::time::{Duration, Instant};
 use wallfinder_traffic::{Compiled, Origin, World, compile};
 use wallfinder_wire::http1::{self, Http1};
 use wallfinder_wire::http2::{self, Http2};
-use wallfinder_wire::mix::{Ask, Kind, Mix, Protocol, Text, Value};
+use wallfinder_wire::mix::{Ask, FieldPath, Kind, Mix, Protocol, Text, Value};
 use wallfinder_wire::tls::{self, Tls};
 use wallfinder_wire::{Answer, Judged, Outcome, Wire, grpc};
 
 use crate::exchange::call_of;
 use crate::exit::Failed;
 use crate::job::Job;
-use crate::messages::Source;
+use crate::messages::{Method, Source, method_of};
 use crate::once::Asking;
 use crate::target::Url;
 
@@ -43,7 +45,11 @@ pub(crate) fn compiled(job: &Job, source: Option<&Source>) -> Result<Compiled, F
         headers: job.headers()?,
         seed: job.scenario.load.seed,
     };
-    let given = Given { job, source };
+    let given = Given {
+        job,
+        source,
+        methods: RefCell::default(),
+    };
     let traffic = &job.scenario.traffic;
     compile(traffic, &origin, &given).map_err(|fault| job.around.fault(&fault))
 }
@@ -71,6 +77,23 @@ fn origins(url: &Url) -> Vec<String> {
 struct Given<'j> {
     job: &'j Job,
     source: Option<&'j Source>,
+    /// Those that were found.
+    methods: RefCell<BTreeMap<String, Method>>,
+}
+
+impl Given<'_> {
+    fn method(&self, path: &str) -> Result<Method, String> {
+        if let Some(known) = self.methods.borrow().get(path) {
+            return Ok(known.clone());
+        }
+        let source = self
+            .source
+            .ok_or("it is not known how its messages are encoded")?;
+        let method = method_of(source, path).map_err(|failed| failed.message)?;
+        let mut known = self.methods.borrow_mut();
+        known.insert(path.to_owned(), method.clone());
+        Ok(method)
+    }
 }
 
 impl World for Given<'_> {
@@ -97,10 +120,16 @@ impl World for Given<'_> {
     }
 
     fn call(&self, method: &str, json: Option<&str>) -> Result<grpc::Request, String> {
-        let source = self
-            .source
-            .ok_or("it is not known how its messages are encoded")?;
-        call_of(self.job, source, method, json).map_err(|failed| failed.message)
+        let found = self.method(method)?;
+        call_of(self.job, &found, method, json).map_err(|failed| failed.message)
+    }
+
+    fn message(&self, method: &str, json: &Text) -> Result<Text, String> {
+        self.method(method)?.with_places(json)
+    }
+
+    fn field(&self, method: &str, pointer: &str) -> Result<FieldPath, String> {
+        self.method(method)?.field(pointer)
     }
 }
 
@@ -259,6 +288,9 @@ impl Steps<'_> {
 const ROOM: usize = 64 * 1024;
 
 fn good(answer: &Answer) -> Result<(), String> {
+    if let Some(error) = answer.call.and_then(|call| call.error) {
+        return Err(error.class().to_owned());
+    }
     match (answer.judged, answer.status) {
         (Judged::Bad(error), _) => Err(format!("{}: {}", answer.status, error.class())),
         (Judged::Good, _) | (Judged::ByStatus, ..=399) => Ok(()),

@@ -26,6 +26,8 @@ pub(crate) struct SetUp {
     missing: Vec<u16>,
     /// Whether any of it was made, so that there is something to take down.
     is_begun: bool,
+    /// Whether all of it was.
+    is_whole: bool,
     refreshing: Option<Refreshing>,
 }
 
@@ -71,6 +73,7 @@ impl SetUp {
             around,
             missing: Vec::new(),
             is_begun: true,
+            is_whole: false,
             refreshing: None,
         };
         set_up.make_again().map_err(Failed::run)?;
@@ -104,10 +107,16 @@ impl SetUp {
         }
     }
 
-    /// Makes set-up again, at a server that knows nothing of the first time.
+    /// Whether all of it was made at the server as it is now.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// Makes set-up again, at a server that knows nothing of the first time. Where that fails, values that it did not
+    /// come to take stay as they were.
     pub(crate) fn make_again(&mut self) -> Result<(), String> {
         let Some(Once { mix, names }) = &self.around.setup else {
-            self.is_begun = true;
+            (self.is_begun, self.is_whole) = (true, true);
             return Ok(());
         };
         let Made {
@@ -116,13 +125,20 @@ impl SetUp {
             failed,
         } = make(mix, &self.place, names.len(), &[]);
         self.is_begun = steps > 0;
+        self.is_whole = failed.is_none();
         let numbers = taken.iter().zip(0..);
         self.missing = numbers
             .filter(|(value, _)| value.is_empty())
             .map(|(_, nth)| nth)
             .collect();
         if !taken.is_empty() {
-            self.known.renew(taken);
+            let before = self.known.now();
+            let values = taken.into_iter().zip(before.iter());
+            let kept = |(value, before): (Vec<u8>, &Vec<u8>)| match value.is_empty() {
+                true => before.clone(),
+                false => value,
+            };
+            self.known.renew(values.map(kept).collect());
         }
         match failed {
             Some(why) => Err(format!("[[setup]] {why}")),

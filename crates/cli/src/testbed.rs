@@ -9,7 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 
-use wallfinder_conduct::experiment::Restart;
+use wallfinder_conduct::experiment::{Restart, Restarted};
 use wallfinder_hosts::ssh::{self, Allowed, Destination};
 use wallfinder_hosts::{
     Agent, BackendHost, ClientHost, Fleet, Here, HostError, LoadHere, LoadThere, Named, ServerHost,
@@ -123,6 +123,8 @@ pub(crate) struct Testbed {
     /// turn.
     set_up: OnceLock<SetUp>,
     pub(crate) server: Server,
+    /// How often the server was started anew.
+    pub(crate) restarts: u32,
     pub(crate) placement: Placement,
     pub(crate) lab: Option<Lab>,
     /// How to start the server anew, where it is ours and its processes are found by it.
@@ -189,6 +191,14 @@ impl Testbed {
             }
         };
         Ok(set_up.known())
+    }
+
+    /// Has set-up made again where it failed at the last start of the server; an error says that it failed again.
+    pub(crate) fn prepare(&mut self) -> Result<(), String> {
+        match self.set_up.get_mut() {
+            Some(set_up) if !set_up.is_whole() => set_up.make_again(),
+            _ => Ok(()),
+        }
     }
 
     /// What went wrong with set-up while loads ran, in words.
@@ -345,6 +355,7 @@ impl Testbed {
                 facts,
                 reach: reach.clone(),
             },
+            restarts: 0,
             placement,
             client_netns: laid.or(client.netns.as_deref().map(netns_path)),
             lab,
@@ -419,7 +430,7 @@ impl Testbed {
 }
 
 impl Restart for Testbed {
-    fn restart(&mut self) -> Result<Arc<dyn ServerHost>, String> {
+    fn restart(&mut self) -> Result<Restarted, String> {
         let address = self.server.address;
         let mut set_up = self.set_up.take();
         let shared = set_up.as_ref().and_then(SetUp::shared);
@@ -451,12 +462,14 @@ impl Restart for Testbed {
                 self.server.host = Arc::new(there);
             }
         }
-        if let Some(set_up) = &mut set_up {
-            set_up.make_again()?;
-        }
+        let made = set_up.as_mut().map(SetUp::make_again);
         drop(turn);
+        self.restarts += 1;
         self.set_up = set_up.map_or_else(OnceLock::new, OnceLock::from);
-        Ok(Arc::clone(&self.server.host))
+        Ok(Restarted {
+            host: Arc::clone(&self.server.host),
+            unprepared: made.and_then(Result::err),
+        })
     }
 }
 

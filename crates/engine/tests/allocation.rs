@@ -14,7 +14,8 @@ use wallfinder_model::{Arrival, Load, Nanos, Rate, Stop};
 use wallfinder_sys::allocator::{Watchful, broken_promises, forbid};
 use wallfinder_wire::http1::{Options, Request, Shared};
 use wallfinder_wire::mix::{
-    Check, Mix, Piece, Row, Slot, Source, Spelling, Step, Table, Take, Text, Think, Value,
+    Check, Mix, Piece, Prefix, Row, Scalar, Slot, Source, Spelling, Step, Table, Take, Text, Think,
+    Value,
 };
 use wallfinder_wire::{Exchange, framed};
 
@@ -96,12 +97,16 @@ fn filled_in(mut mix: Mix) -> Mix {
     mix.kinds[1].expect.takes = vec![Take {
         variable: 0,
         from: Source::Header("content-length".to_owned()),
+        fits: vec![Scalar::Int64],
     }];
     let token = (
         "X-Token".to_owned(),
         Text(vec![slot(Value::Variable(0), Spelling::Raw)]),
     );
     mix.kinds[2].request.headers.push(token);
+    // As a message of protobuf: a number behind its length.
+    let number = slot(Value::Variable(0), Spelling::Scalar(Scalar::Int64));
+    mix.kinds[2].request.body = Text::sized(Prefix::Call, Text(vec![number]));
     for kind in &mut mix.kinds[1..] {
         kind.expect.keeps_cookies = true;
     }

@@ -8,21 +8,19 @@ use wallfinder_model::Nanos;
 use wallfinder_model::traffic::{CALL, Request, Session, Traffic};
 use wallfinder_scenario::Fault;
 use wallfinder_wire::mix::{
-    Expect, Flow, Follow, KINDS_MAX, Kind, Known, Mix, Piece, Protocol, Row, Slot, Spelling, Step,
-    Table, Template, Text, Think, Value,
+    Expect, FieldPath, Flow, Follow, KINDS_MAX, Kind, Known, Mix, Piece, Protocol, Row, Slot,
+    Spelling, Step, Table, Template, Text, Think, Value,
 };
 use wallfinder_wire::{Redirect, grpc};
 
 use crate::replay::replayed;
 use crate::slots::{Scope, is_word, text};
-use crate::{data, expect, multipart};
+use crate::{calls, data, expect, multipart};
 
 /// Most redirects that one request is followed over.
 const FOLLOW_MAX: u32 = 10;
 /// The shortest time after which set-up is made again.
 const REFRESH_MIN: Nanos = Nanos::from_millis(100);
-/// Rows for which messages of gRPC are encoded, at the most.
-const ENCODED_ROWS_MAX: usize = 100_000;
 
 /// To whom everything is sent.
 #[derive(Debug, Clone)]
@@ -49,6 +47,10 @@ pub trait World {
     fn value(&self, text: &str) -> String;
     /// A call of gRPC, its message from JSON.
     fn call(&self, method: &str, json: Option<&str>) -> Result<grpc::Request, String>;
+    /// The messages of a call of gRPC, with their prefixes, from JSON with places.
+    fn message(&self, method: &str, json: &Text) -> Result<Text, String>;
+    /// Where a JSON pointer leads in the answers of a method of gRPC.
+    fn field(&self, method: &str, pointer: &str) -> Result<FieldPath, String>;
 }
 
 /// What is sent: the load, and before and after it.
@@ -130,7 +132,7 @@ pub fn compile(traffic: &Traffic, origin: &Origin, world: &dyn World) -> Result<
         variables: 0,
         known: Known::default(),
     };
-    let setup = match traffic.setup.as_slice() {
+    let mut setup = match traffic.setup.as_slice() {
         [] => None,
         steps => Some(compiler.aside("setup", (steps, 0), &Scope::default())?),
     };
@@ -140,7 +142,7 @@ pub fn compile(traffic: &Traffic, origin: &Origin, world: &dyn World) -> Result<
         ..Scope::default()
     };
     compiler.known = Known::unknown(known.known.len());
-    let refresh = compiler.refresh(&traffic.setup, &known)?;
+    let mut refresh = compiler.refresh(&traffic.setup, &known)?;
     let teardown = match traffic.teardown.as_slice() {
         [] => None,
         steps => Some(compiler.aside("teardown", (steps, 0), &known)?.mix),
@@ -165,6 +167,9 @@ pub fn compile(traffic: &Traffic, origin: &Origin, world: &dyn World) -> Result<
         );
         return Err(Fault::at("traffic", why));
     }
+    if let Some(setup) = &mut setup {
+        calls::fit_setup(setup, refresh.as_mut(), teardown.as_ref(), &compiler.kinds);
+    }
     Ok(Compiled {
         mix: compiler.mix(flows),
         around: Around {
@@ -176,10 +181,10 @@ pub fn compile(traffic: &Traffic, origin: &Origin, world: &dyn World) -> Result<
     })
 }
 
-struct Compiler<'c> {
+pub(crate) struct Compiler<'c> {
     origin: &'c Origin,
-    world: &'c dyn World,
-    tables: Vec<Table>,
+    pub(crate) world: &'c dyn World,
+    pub(crate) tables: Vec<Table>,
     kinds: Vec<Kind>,
     names: BTreeSet<String>,
     /// Of the session that takes the most.
@@ -233,10 +238,6 @@ impl Compiler<'_> {
             known: self.known.clone(),
             ..*self
         };
-        if self.origin.protocol == Protocol::Grpc {
-            let why = format!("[[{list}]] is made over HTTP, and the target is gRPC: leave it out");
-            return Err(Fault::at(format!("traffic.{list}"), why));
-        }
         if let Some(nth) = steps.iter().position(|step| step.think.is_some()) {
             let why = format!("[[{list}]] is made once, without pauses");
             return Err(Fault::at(
@@ -404,13 +405,14 @@ impl Compiler<'_> {
     }
 
     fn flow(
-        &self,
+        &mut self,
         key: &str,
         name: String,
         weight: Option<u32>,
         made: Vec<(Made, Think)>,
         first: usize,
     ) -> Result<Flow, Fault> {
+        calls::fit(&mut self.kinds[first..]);
         let mut steps = Vec::new();
         for (Made { kind, hops }, think) in made {
             steps.push(Step {
@@ -471,6 +473,9 @@ impl Compiler<'_> {
         let (request_template, call) = self.template(request, before, name).map_err(fault)?;
         let found = expect::expect(request.check.as_ref(), &request.take, after);
         let mut expect = found.map_err(fault)?;
+        if let Some(method) = &request.call {
+            self.in_messages(method, &mut expect).map_err(fault)?;
+        }
         expect.keeps_cookies = cookies;
         let hops = request.follow.unwrap_or(0);
         if hops > FOLLOW_MAX {
@@ -481,7 +486,7 @@ impl Compiler<'_> {
             expect.follow = Follow::Yes;
         }
         let kind = self.kinds.len() as u16;
-        let is_get = request_template.method == "GET";
+        let is_get = ["GET", "HEAD"].contains(&request_template.method.as_str());
         let made = Kind {
             name: name.to_owned(),
             request: request_template,
@@ -546,18 +551,19 @@ impl Compiler<'_> {
             template.authority.clone_from(&self.origin.authority);
             return Ok((template, Some(terms)));
         }
+        let in_path = |why: String| (format!(".{}", method.to_ascii_lowercase()), why);
         let path = match place.starts_with(['/', '{']) {
             true => place.to_owned(),
-            false => self.world.path_of(place).map_err(nowhere)?,
+            false => self.world.path_of(place).map_err(in_path)?,
         };
         let mut template = Template {
             method: method.to_owned(),
             authority: self.origin.authority.clone(),
-            target: text(&path, Spelling::Url, scope).map_err(nowhere)?,
+            target: text(&path, Spelling::Url, scope).map_err(in_path)?,
             headers,
             body: Text::default(),
         };
-        self.check_beginning(&template.target).map_err(nowhere)?;
+        self.check_beginning(&template.target).map_err(in_path)?;
         if !request.multipart.is_empty() {
             if request.body.is_some() {
                 return Err(nowhere(
@@ -698,75 +704,6 @@ impl Compiler<'_> {
         };
         text(literal.as_deref().unwrap_or(given), spelling, scope)
     }
-
-    /// A call of gRPC. Where its message has places, it is encoded for each row, and the row has it in a column of its
-    /// own: nothing is encoded while it is sent.
-    fn call(
-        &mut self,
-        method: &str,
-        json: Option<&str>,
-        scope: &Scope,
-        name: &str,
-    ) -> Result<(Template, grpc::Terms), String> {
-        let made = |json: Option<&str>| {
-            let call = self.world.call(method, json)?;
-            call.of_mix().map_err(|error| error.to_string())
-        };
-        let Some(json) = json else {
-            return made(None);
-        };
-        let message = text(json, Spelling::Json, scope)?;
-        if message.is_fixed() {
-            return made(Some(&String::from_utf8_lossy(&fixed(&message))));
-        }
-        let mut tables = BTreeSet::new();
-        for slot in message.slots() {
-            match slot.value {
-                Value::Column { table, .. } => tables.insert(table),
-                _ => {
-                    return Err("a message of gRPC is encoded before the load: it is filled in with columns, \
-                                and what a step takes may stand in metadata"
-                        .to_owned());
-                }
-            };
-        }
-        let [nth] = tables.into_iter().collect::<Vec<u16>>()[..] else {
-            return Err("a message of gRPC is filled in with the columns of one [data]".to_owned());
-        };
-        let table = &self.tables[usize::from(nth)];
-        let rows = table.rows();
-        if rows.len() > ENCODED_ROWS_MAX {
-            return Err(format!(
-                "messages of gRPC are encoded for each row before the load, for {ENCODED_ROWS_MAX} rows at the most, and [data.{}] has {}",
-                table.name,
-                rows.len()
-            ));
-        }
-        let mut encoded = Vec::with_capacity(rows.len());
-        let mut template = None;
-        for (at, row) in rows.iter().enumerate() {
-            let json = filled(&message, row);
-            let (one, terms) = made(Some(&String::from_utf8_lossy(&json)))
-                .map_err(|why| format!("with row {} of [data.{}]: {why}", at + 1, table.name))?;
-            encoded.push(fixed(&one.body));
-            template = Some((one, terms));
-        }
-        let (mut template, terms) = template.ok_or("there are no rows")?;
-        let table = &mut self.tables[usize::from(nth)];
-        let column = table.columns.len() as u16;
-        table.columns.push(format!("(message of {name})"));
-        let rows = table.rows().iter().zip(encoded).map(|(row, message)| {
-            let mut row = row.clone();
-            row.0.push(message);
-            row
-        });
-        table.cells = rows.collect::<Vec<Row>>().into();
-        template.body = Text(vec![Piece::Slot(Slot {
-            value: Value::Column { table: nth, column },
-            spelling: Spelling::Raw,
-        })]);
-        Ok((template, terms))
-    }
 }
 
 /// The request that follows a redirect, the nth of so many.
@@ -804,7 +741,11 @@ fn hop_of(of: &Kind, (nth, hops): (u32, u32), way: Redirect) -> Kind {
         Redirect::ToGet => (
             format!("{} redirected{nth_of_several}", of.name),
             Template {
-                method: "GET".to_owned(),
+                // Who asks for a head alone goes on asking for one.
+                method: match method.as_str() {
+                    "HEAD" => method,
+                    _ => "GET".to_owned(),
+                },
                 authority,
                 target,
                 // Its body stayed behind, and what describes it.
@@ -833,37 +774,11 @@ fn is_of_body(name: &str) -> bool {
         .any(|of| name.eq_ignore_ascii_case(of))
 }
 
-/// The bytes of a text without places.
-fn fixed(text: &Text) -> Vec<u8> {
-    let pieces = text.0.iter().filter_map(|piece| match piece {
-        Piece::Fixed(bytes) => Some(bytes.as_slice()),
-        Piece::Slot(_) => None,
-    });
-    pieces.collect::<Vec<&[u8]>>().concat()
-}
-
-/// The bytes of a text that is filled in with a row.
-fn filled(text: &Text, row: &Row) -> Vec<u8> {
-    let mut all = Vec::new();
-    for piece in &text.0 {
-        match piece {
-            Piece::Fixed(bytes) => all.extend_from_slice(bytes),
-            Piece::Slot(slot) => {
-                if let Value::Column { column, .. } = slot.value
-                    && let Some(cell) = row.0.get(usize::from(column))
-                {
-                    slot.spelling
-                        .spell(cell, |part| all.extend_from_slice(part));
-                }
-            }
-        }
-    }
-    all
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use std::path::PathBuf;
+
+    use wallfinder_wire::mix::{FieldStep, Prefix, Scalar, Source, Which};
 
     use super::*;
     use crate::TrafficFile;
@@ -891,6 +806,32 @@ pub(crate) mod tests {
 
         fn call(&self, method: &str, json: Option<&str>) -> Result<grpc::Request, String> {
             Ok(grpc::Request::unary("h", method, json.unwrap_or("{}")))
+        }
+
+        fn message(&self, _: &str, json: &Text) -> Result<Text, String> {
+            let number = |piece: &Piece| match piece {
+                Piece::Slot(slot) => Piece::Slot(Slot {
+                    value: slot.value,
+                    spelling: Spelling::Scalar(Scalar::Int64),
+                }),
+                other => other.clone(),
+            };
+            let text = Text(json.0.iter().map(number).collect());
+            Ok(Text::sized(Prefix::Call, text))
+        }
+
+        fn field(&self, _: &str, pointer: &str) -> Result<FieldPath, String> {
+            let number = pointer.trim_start_matches('/').parse();
+            let number = number.map_err(|_| format!("{pointer} leads nowhere"))?;
+            Ok(FieldPath {
+                steps: vec![FieldStep {
+                    number,
+                    which: Which::Only,
+                }],
+                scalar: Scalar::Int64,
+                names: Vec::new(),
+                has_default: true,
+            })
         }
     }
 
@@ -1039,6 +980,40 @@ steps = [
     }
 
     #[test]
+    fn a_message_of_grpc_is_filled_in_with_what_steps_took_and_with_rows_of_several_tables() {
+        let text = |rows: &str, pointer: &str| {
+            format!(
+                "[data.a]\nrows = [ {{ n = 1 }}, {{ n = {rows} }} ]\n[data.b]\nrows = [ {{ n = 2 }} ]\n[[session]]\n\
+                 name = \"s\"\nsteps = [\n\
+                 {{ name = \"one\", call = \"/a.B/C\", take = {{ id = \"json:{pointer}\" }} }},\n\
+                 {{ name = \"two\", call = \"/a.B/C\", body = '{{a.n}} {{b.n}} {{id}}' }} ]\n"
+            )
+        };
+        let mix = made(&text("3", "/7")).expect("it is one").mix;
+        let [first, second] = &mix.kinds[..] else {
+            panic!("two steps")
+        };
+        let slots: Vec<Value> = second.request.body.slots().map(|slot| slot.value).collect();
+        assert_eq!(slots.len(), 3);
+        assert_eq!(slots[2], Value::Variable(0));
+        assert!(
+            matches!(&first.expect.takes[0].from, Source::Field(path) if path.steps[0].number == 7)
+        );
+        assert_eq!(first.expect.takes[0].fits, [Scalar::Int64]);
+        let why = made(&text("'x'", "/7")).expect_err("no number");
+        assert!(why.contains("shop.toml:9:"), "{why}");
+        assert!(
+            why.contains("row 2 of [data.a] has `x` in `n`, which is no int64"),
+            "{why}"
+        );
+        let why = made(&text("3", "/x")).expect_err("no field");
+        assert!(
+            why.contains("shop.toml:8:") && why.contains("/x leads nowhere"),
+            "{why}"
+        );
+    }
+
+    #[test]
     fn a_body_that_begins_with_two_at_signs_is_no_file() {
         let body = |text: &str| made(text).map(|made| made.mix.kinds[0].request.body.clone());
         let text = "[[request]]\npost = \"/\"\nbody = \"@@users.csv\"\n";
@@ -1082,17 +1057,17 @@ steps = [
             ),
             (
                 "[[request]]\nget = \"/{token}\"\n",
-                1,
+                2,
                 "no earlier step takes `token`",
             ),
-            ("[[request]]\nget = \"/{users.id}\"\n", 1, "no [data.users]"),
+            ("[[request]]\nget = \"/{users.id}\"\n", 2, "no [data.users]"),
             (
                 "[[request]]\nget = \"/\"\ntake = { a = \"json:/a\" }\n",
                 3,
                 "[[session]]",
             ),
             ("[[request]]\nget = \"/ b\"\n", 1, "target"),
-            ("[[request]]\nget = \"http://other/\"\n", 1, "another's"),
+            ("[[request]]\nget = \"http://other/\"\n", 2, "another's"),
             (
                 "[[request]]\nget = \"/\"\nbody = \"@gone\"\n",
                 3,
@@ -1106,7 +1081,7 @@ steps = [
             (
                 "[[request]]\ncall = \"/a.B/C\"\n[[setup]]\npost = \"/\"\n",
                 3,
-                "made over HTTP",
+                "POST is of HTTP, and the target is gRPC",
             ),
             (
                 "[data.users]\nfile = \"gone.csv\"\n[[request]]\nget = \"/\"\n",
@@ -1142,7 +1117,7 @@ steps = [
             ),
             (
                 "[data.a]\nrows = [ { x = \"a?q=1\" } ]\n[[request]]\nget = \"{a.x|raw}\"\n",
-                3,
+                4,
                 "row 1 of [data.a] begins with no slash",
             ),
             (

@@ -22,6 +22,7 @@ pub(crate) fn expect(
         let take = Take {
             variable: variables[name],
             from: source(given).map_err(at)?,
+            fits: Vec::new(),
         };
         let alone = Expect {
             takes: vec![take.clone()],

@@ -20,6 +20,7 @@
     )
 )]
 
+mod calls;
 mod compile;
 mod data;
 mod expect;

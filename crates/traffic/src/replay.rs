@@ -90,12 +90,12 @@ fn spread(requests: &mut [Logged], seed: u64) {
     requests.sort_by_key(|request| request.at_ns);
 }
 
-/// A log holds no bodies, and connections that carry HEAD carry nothing else.
+/// A log holds no bodies.
 fn keep_what_can_be_sent(requests: &mut Vec<Logged>, notes: &mut Vec<String>) {
     let mut left_out: BTreeMap<String, usize> = BTreeMap::new();
     requests.retain(|request| {
         let is_whole = match request.method.as_str() {
-            "GET" | "DELETE" | "OPTIONS" => true,
+            "GET" | "HEAD" | "DELETE" | "OPTIONS" => true,
             "POST" | "PUT" | "PATCH" => request.body.is_some(),
             _ => false,
         };

@@ -1,6 +1,6 @@
 //! What a worker asks, in whichever protocol it asks.
 
-use crate::mix::{KINDS_MAX, Kind, Mix, Piece, Protocol, Template};
+use crate::mix::{KINDS_MAX, Kind, Mix, Protocol, Template};
 use crate::{Request, framed, grpc, http1, http2};
 use serde::{Deserialize, Serialize};
 
@@ -95,11 +95,7 @@ impl Exchange {
                 let weights = mix.weights();
                 let all: u64 = weights.iter().map(|weight| u64::from(*weight)).sum();
                 let bytes = mix.kinds.iter().zip(&weights).map(|(kind, weight)| {
-                    let fixed = kind.request.body.0.iter().map(|piece| match piece {
-                        Piece::Fixed(bytes) => bytes.len() as u64,
-                        Piece::Slot(_) => 0,
-                    });
-                    u64::from(*weight) * fixed.sum::<u64>()
+                    u64::from(*weight) * kind.request.body.fixed_bytes() as u64
                 });
                 bytes.sum::<u64>() / all.max(1)
             }

@@ -283,6 +283,9 @@ pub enum WireError {
     /// What a later step needs is too long.
     #[strum(serialize = "take.too_long")]
     TakeTooLong,
+    /// What a later step needs is not of the kind that it needs, such as a number.
+    #[strum(serialize = "take.unfit")]
+    TakeUnfit,
     /// A redirect leads to another server.
     #[strum(serialize = "redirect.elsewhere")]
     RedirectElsewhere,

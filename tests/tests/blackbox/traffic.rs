@@ -1,12 +1,15 @@
 //! Traffic files: mixes, sessions and data at a server that keeps count of what it is asked.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use wallfinder_tests::{Conversation, Double, Place, Served, program, skip, subjects, together};
+use wallfinder_tests::{
+    Conversation, Double, Place, Served, alone, free_port, program, skip, squeezed, subjects,
+    together,
+};
 
 const SHOP: &str = r#"[[request]]
 name = "search"
@@ -81,7 +84,7 @@ fn a_mix_of_requests_is_told_by_name() {
             "[[request]]\nget = \"http://10.0.0.5/\"\n",
             "a mix has one origin",
         ),
-        ("[[request]]\nget = \"/{users.id}\"\n", "wrong.toml:1:"),
+        ("[[request]]\nget = \"/{users.id}\"\n", "wrong.toml:2:"),
     ] {
         place.file("wrong.toml", text);
         let ran = place
@@ -469,8 +472,12 @@ fn listening() -> (Double, Arc<Mutex<Vec<String>>>) {
             let line = String::from_utf8_lossy(&request);
             let line = line.lines().next().unwrap_or_default();
             let line = line.trim_end_matches(" HTTP/1.1").to_owned();
+            let answer = match line.starts_with("HEAD") {
+                true => "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n".to_owned(),
+                false => ok("", "ok"),
+            };
             of_server.lock().unwrap().push(line);
-            if !conversation.say(ok("", "ok")) {
+            if !conversation.say(answer) {
                 return;
             }
         }
@@ -485,9 +492,11 @@ fn what_was_logged_is_sent_again_in_its_order() {
     let paths: Vec<String> = (0..200)
         .map(|n| format!("/items/{}?n={n}", n % 7))
         .collect();
-    let lines = paths.iter().zip(0_u32..).map(|(path, n)| {
-        let at = 1_700_000_000.0 + f64::from(n) * 0.005;
-        format!("{at:.3} \"GET {path} HTTP/1.1\" 200 0.001\n")
+    // Every fifth asks for a head alone.
+    let method = |n: usize| if n.is_multiple_of(5) { "HEAD" } else { "GET" };
+    let lines = paths.iter().enumerate().map(|(n, path)| {
+        let (at, method) = (1_700_000_000.0 + n as f64 * 0.005, method(n));
+        format!("{at:.3} \"{method} {path} HTTP/1.1\" 200 0.001\n")
     });
     place.file("access.log", lines.collect::<String>());
     let url = double.url("/");
@@ -515,7 +524,10 @@ fn what_was_logged_is_sent_again_in_its_order() {
         "{window_ns}"
     );
     assert_eq!(step["load"]["arrival"]["model"], "replay");
-    let wanted: Vec<String> = paths.iter().map(|path| format!("GET {path}")).collect();
+    let wanted = paths.iter().enumerate();
+    let wanted: Vec<String> = wanted
+        .map(|(n, path)| format!("{} {path}", method(n)))
+        .collect();
     let seen = std::mem::take(&mut *asked.lock().unwrap());
     assert!(seen == wanted, "{seen:?}");
     // Of whole seconds, over and over, cut by -d.
@@ -732,6 +744,10 @@ rows = [ { id = "a b" }, { id = "c" } ]
 name = "one"
 get = "/read?x={ids.id}"
 check = { status = 200, length = "1.." }
+[[request]]
+name = "head"
+head = "/simple"
+check = { status = 200, length = 0 }
 [[session]]
 name = "two"
 steps = [ { name = "a", get = "/simple", check = { body-contains = "a" } }, { name = "b", get = "/read?y={ids.id}", think = "1ms" } ]
@@ -813,4 +829,221 @@ body = '{"id": "x"}'
     let served = served.expect("nghttpd starts");
     let url = format!("http://127.0.0.1:{}/", served.port());
     ran(&["run", &url, "--http2", "--traffic", "http.toml"]);
+}
+
+/// Messages are filled in with what earlier calls were answered with, and with rows of two tables; what is sought in
+/// their answers is found by the names of fields.
+#[test]
+fn calls_are_filled_in_with_what_calls_before_them_were_answered_with() {
+    let _turn = together();
+    if subjects().is_none() {
+        return;
+    }
+    let place = Place::new();
+    let session = |body: &str, check: &str| {
+        format!(
+            r#"[data.a]
+rows = [ {{ id = "café", n = 7 }} ]
+[data.b]
+rows = [ {{ n = 300 }} ]
+[[session]]
+name = "s"
+steps = [
+  {{ name = "first", call = "/wallfinder.echo.Echo/Call", body = '{{"id": "{{a.id}}", "data": "AP8="}}', take = {{ id = "json:/id", data = "json:/data", at = "json:/timestamp" }} }},
+  {{ name = "second", call = "/wallfinder.echo.Echo/Call", body = '{body}', check = {check} }},
+]
+"#
+        )
+    };
+    let whole = r#"{"id": "{id} {a.n}{b.n}", "data": "{data}", "timestamp": {at}}"#;
+    let same =
+        r#"{ json = { "/id" = "caf\u00e9 7300", "/data" = "AP8=" }, json-has = ["/timestamp"] }"#;
+    let proto = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../subjects/go/echo/payload/echo.proto"
+    );
+    let args = [
+        "run",
+        "grpc://subject:0",
+        "--subject",
+        "echo --protocol grpc",
+        "--traffic",
+        "calls.toml",
+        "-c",
+        "3",
+        "-n",
+        "600",
+        "--no-calibrate",
+        "-q",
+        "--proto",
+        proto,
+    ];
+    place.file("calls.toml", session(whole, same));
+    let ran = place.run(&args).ends_with(0);
+    let step = place.step();
+    assert_eq!(step["counts"]["answered"], 600, "{}", ran.out);
+    // Set-up and tear-down are calls as well, and what they took may be a number of a message.
+    let around = format!(
+        "[[setup]]\ncall = \"/wallfinder.echo.Echo/Call\"\nbody = '{{\"id\": \"17\"}}'\ntake = {{ key = \"json:/id\" }}\n{}",
+        session(
+            r#"{"id": "{key} {id}", "timestamp": {key}}"#,
+            r#"{ json = { "/id" = "17 caf\u00e9" } }"#
+        )
+    );
+    place.file("calls.toml", &around);
+    place.run(&args).ends_with(0);
+    assert_eq!(place.step()["counts"]["answered"], 600);
+    place.file("calls.toml", around.replace("17", "x"));
+    let said = place.run(&args).ends_with(1).err;
+    assert!(
+        said.contains("[[setup]]") && said.contains("take.unfit"),
+        "{said}"
+    );
+    for (body, check, class) in [
+        (
+            r#"{"id": "{id}"}"#,
+            r#"{ json = { "/id" = "x" } }"#,
+            "check.json",
+        ),
+        (
+            r#"{"id": "x"}"#,
+            r#"{ json-has = ["/data"] }"#,
+            "check.json",
+        ),
+        // What was taken is no number.
+        (r#"{"timestamp": "{id}"}"#, same, "take.unfit"),
+    ] {
+        place.file("calls.toml", session(body, check));
+        place.start(&args).wait(Duration::from_secs(30));
+        let failed = &place.step()["counts"]["failed"];
+        let count = failed[class].as_u64();
+        assert!(count.is_some_and(|count| count >= 200), "{failed}");
+    }
+    for (body, check, part) in [
+        (
+            r#"{"id": {id}}"#,
+            same,
+            "`id` is a string: write its place in quotes",
+        ),
+        (
+            r#"{"timestamp": "{a.id}", "id": "{id}"}"#,
+            same,
+            "row 1 of [data.a]",
+        ),
+        (r#"{"no": "{id}"}"#, same, "no field `no`"),
+        (whole, r#"{ json-has = ["/no"] }"#, "no field `no`"),
+    ] {
+        place.file("calls.toml", session(body, check));
+        let said = place.run(&args).ends_with(2).err;
+        assert!(
+            said.contains(part) && said.contains("calls.toml:9"),
+            "{said}"
+        );
+    }
+}
+
+/// A server whose keys die with it, and that answers no others. What it is started with: its port, a file that counts its
+/// starts, the start at which it gives no key, and whether it asks for one then.
+const KEYS: &str = r#"
+import http.server, sys
+port, file, bad, strict = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4] == "strict"
+open(file, "a").write("x")
+start = len(open(file).read())
+class H(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wbufsize = -1
+    def answer(self, status, key=""):
+        self.send_response(status)
+        self.send_header("X-Key", key)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+    def do_POST(self):
+        self.answer(500) if start == bad else self.answer(200, f"k{start}")
+    def do_GET(self):
+        self.answer(200 if self.path == f"/k{start}" or (start == bad and not strict) else 401)
+    def log_message(self, *a): pass
+http.server.ThreadingHTTPServer(("127.0.0.1", port), H).serve_forever()
+"#;
+
+/// `find` makes set-up again at each start of the server. Where that fails it says so, starts it no more, and goes on by
+/// what it knows: with the requests that are still answered, or with what it had measured.
+#[test]
+fn a_set_up_that_fails_at_a_restart_does_not_end_a_find() {
+    let _turn = alone();
+    if program("python3").is_none() {
+        return skip("no python3");
+    }
+    for (bad, strict, parts) in [
+        (
+            3,
+            "lenient",
+            &[
+                "`setup.POST /key` was answered with status 500",
+                "not started again",
+            ][..],
+        ),
+        (
+            2,
+            "strict",
+            &[
+                "`setup.POST /key` was answered with status 500",
+                "Requests failed at that server",
+                "No more is asked of the server",
+            ],
+        ),
+    ] {
+        let place = Place::new();
+        let server = place.file("keys.py", KEYS);
+        let starts = place.path().join("starts");
+        place.file(
+            "keys.toml",
+            "[[setup]]\npost = \"/key\"\ntake = { key = \"header:x-key\" }\n[[request]]\nget = \"/{key}\"\n",
+        );
+        let port = free_port();
+        let (url, starts) = (format!("http://127.0.0.1:{port}/"), starts.display());
+        let subject = format!(
+            "python3 {} {port} {starts} {bad} {strict}",
+            server.display()
+        );
+        let args = [
+            "find",
+            &url,
+            "--subject",
+            &subject,
+            "--traffic",
+            "keys.toml",
+            "-c",
+            "2",
+            "--window",
+            "100ms",
+            "--no-calibrate",
+            "-q",
+        ];
+        let ran = place
+            .start(&args)
+            .wait(Duration::from_secs(150))
+            .ends_with(0);
+        let record = place.record();
+        let step = squeezed(&record);
+        assert_eq!(step["experiment"]["cut_short"], Value::Null, "{}", ran.out);
+        let windows = step["experiment"]["windows"].as_array().expect("windows");
+        let starts: BTreeSet<u64> = windows
+            .iter()
+            .filter_map(|of| of["restart"].as_u64())
+            .collect();
+        // Windows of a server at which requests failed do not count.
+        let counted = if strict == "strict" { bad - 1 } else { bad };
+        assert_eq!(starts, (0..counted).collect(), "{}", ran.out);
+        let answered = windows
+            .iter()
+            .all(|of| of["answered"].as_u64() > Some(0) && of["failed"] == 0);
+        assert!(answered, "{}", ran.out);
+        let caveats = format!("{} {}", record["caveats"], step["caveats"]);
+        for part in parts {
+            assert!(caveats.contains(part), "{part}: {caveats}");
+        }
+        let is_left = caveats.contains("No more is asked");
+        assert_eq!(is_left, strict == "strict", "{caveats}");
+        assert!(step["verdict"].is_object(), "{}", ran.out);
+    }
 }

@@ -259,7 +259,10 @@ impl Turns {
         let Some(restart) = testbed.restart() else {
             return Err(Failed::run("this server cannot be started anew"));
         };
-        restart.restart().map_err(Failed::run)?;
+        let restarted = restart.restart().map_err(Failed::run)?;
+        if let Some(why) = restarted.unprepared {
+            return Err(Failed::run(why));
+        }
         testbed.pin()?;
         Ok(StepOrder {
             index: step.index,

@@ -6,10 +6,13 @@
 //!   neither     ─► reflect ┘                         └─ JSON ─► encoded messages
 //! ```
 //!
-//! What it is not: a look at answers, which nobody decodes, but for those of reflection.
+//! What it is not: a look at answers. Those of reflection are decoded; of those of a load a worker finds single values,
+//! where [`Method::field`] says.
 
 mod ask;
 mod files;
+mod places;
+mod pointer;
 mod reflect;
 
 use std::net::SocketAddr;
@@ -20,6 +23,7 @@ use prost::Message as _;
 use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor, MethodDescriptor};
 use serde_json::Value;
 use wallfinder_wire::grpc::Kind;
+use wallfinder_wire::mix::{FieldPath, Scalar, Text};
 use wallfinder_wire::tls;
 
 use crate::exit::Failed;
@@ -51,13 +55,37 @@ pub(crate) struct Described {
     pub(crate) messages: Vec<Vec<u8>>,
 }
 
-/// Finds a method (`/package.Service/Method`) and encodes what is sent to it: one object of
-/// JSON for a message, an array of them where the client streams; nothing stands for `{}`.
-pub(crate) fn describe(
-    source: &Source,
-    path: &str,
-    json: Option<&str>,
-) -> Result<Described, Failed> {
+/// A method, and with it its messages.
+#[derive(Debug, Clone)]
+pub(crate) struct Method(MethodDescriptor);
+
+impl Method {
+    /// What is sent to it: one object of JSON for a message, an array of them where the client streams; nothing stands
+    /// for `{}`.
+    pub(crate) fn describe(&self, json: Option<&str>) -> Result<Described, Failed> {
+        Ok(Described {
+            kind: kind(&self.0),
+            messages: self.encode(json.unwrap_or("{}"))?,
+        })
+    }
+
+    /// The same with places: the messages of a call, with their prefixes.
+    pub(crate) fn with_places(&self, json: &Text) -> Result<Text, String> {
+        places::encoded(&self.0.input(), self.0.is_client_streaming(), json)
+    }
+
+    /// Where a pointer leads in its answers.
+    pub(crate) fn field(&self, pointer: &str) -> Result<FieldPath, String> {
+        pointer::path(&self.0.output(), pointer)
+    }
+
+    fn encode(&self, json: &str) -> Result<Vec<Vec<u8>>, Failed> {
+        encode(&self.0, json)
+    }
+}
+
+/// Finds a method (`/package.Service/Method`).
+pub(crate) fn method_of(source: &Source, path: &str) -> Result<Method, Failed> {
     let (service, method) = path
         .trim_start_matches('/')
         .split_once('/')
@@ -84,11 +112,7 @@ pub(crate) fn describe(
             )
         }
     };
-    let method = find(&pool, service, method, &origin)?;
-    Ok(Described {
-        kind: kind(&method),
-        messages: encode(&method, json.unwrap_or("{}"))?,
-    })
+    find(&pool, service, method, &origin).map(Method)
 }
 
 fn shown(files: &[PathBuf]) -> String {
@@ -160,6 +184,12 @@ fn encode(method: &MethodDescriptor, json: &str) -> Result<Vec<Vec<u8>>, Failed>
 const FIELDS_SHOWN: usize = 20;
 
 fn not_a_message(input: &MessageDescriptor, which: &str, error: &serde_json::Error) -> Failed {
+    let (name, has) = (input.full_name(), fields_of(input));
+    Failed::usage(format!("{which} is not a {name}: {error}; {name} {has}"))
+}
+
+/// What a message has, in words.
+fn fields_of(input: &MessageDescriptor) -> String {
     let mut fields: Vec<String> = input
         .fields()
         .take(FIELDS_SHOWN)
@@ -171,12 +201,33 @@ fn not_a_message(input: &MessageDescriptor, which: &str, error: &serde_json::Err
     if input.fields().len() > FIELDS_SHOWN {
         fields.push("…".into());
     }
-    let has = match fields.as_slice() {
+    match fields.as_slice() {
         [] => "has no fields".to_owned(),
         names => format!("has: {}", names.join(", ")),
-    };
-    let name = input.full_name();
-    Failed::usage(format!("{which} is not a {name}: {error}; {name} {has}"))
+    }
+}
+
+/// How a value that is no message is encoded.
+fn scalar_of(kind: &prost_reflect::Kind) -> Option<Scalar> {
+    use prost_reflect::Kind;
+    Some(match kind {
+        Kind::Message(_) => return None,
+        Kind::Enum(_) | Kind::Int32 => Scalar::Int32,
+        Kind::Int64 => Scalar::Int64,
+        Kind::Uint32 => Scalar::Uint32,
+        Kind::Uint64 => Scalar::Uint64,
+        Kind::Sint32 => Scalar::Sint32,
+        Kind::Sint64 => Scalar::Sint64,
+        Kind::Fixed32 => Scalar::Fixed32,
+        Kind::Fixed64 => Scalar::Fixed64,
+        Kind::Sfixed32 => Scalar::Sfixed32,
+        Kind::Sfixed64 => Scalar::Sfixed64,
+        Kind::Float => Scalar::Float,
+        Kind::Double => Scalar::Double,
+        Kind::Bool => Scalar::Bool,
+        Kind::String => Scalar::Text,
+        Kind::Bytes => Scalar::Bytes,
+    })
 }
 
 fn kind_name(kind: &prost_reflect::Kind) -> String {
@@ -190,6 +241,10 @@ fn kind_name(kind: &prost_reflect::Kind) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn describe(source: &Source, path: &str, json: Option<&str>) -> Result<Described, Failed> {
+        method_of(source, path)?.describe(json)
+    }
 
     const SHOP: &str = r#"
 syntax = "proto3";

@@ -67,9 +67,16 @@ pub struct ExperimentOrder<'o> {
 
 /// Who can start the server anew.
 pub trait Restart {
-    /// Ends the server, starts it again at the same address, and gives its host, with its processes where
-    /// they are seen. An error says why there is no server now.
-    fn restart(&mut self) -> Result<Arc<dyn ServerHost>, String>;
+    /// Ends the server and starts it again at the same address. An error says why there is no server now.
+    fn restart(&mut self) -> Result<Restarted, String>;
+}
+
+/// A server that was started anew.
+pub struct Restarted {
+    /// Its host, with its processes where they are seen.
+    pub host: Arc<dyn ServerHost>,
+    /// Why what is made before a load was not made at it, where that failed.
+    pub unprepared: Option<String>,
 }
 
 /// Hears how an experiment goes.
@@ -184,6 +191,7 @@ pub fn experiment(
         audience,
         restart: order.restart.map(|restart| restart as &mut dyn Restart),
         restarts: 0,
+        unprepared: None,
         round: 0,
         slices: Vec::new(),
         gaps: Vec::new(),
@@ -319,6 +327,8 @@ const TRIES_MAX: u32 = 3;
 /// is taken to be gone.
 const SILENT_WINDOWS: usize = 2;
 const EXPECTED_MIN: f64 = 20.0;
+/// By how much the share of failures may rise at a server that was not prepared.
+const UNPREPARED_FAILURES_MAX: f64 = 0.01;
 /// Interrupted by a signal.
 const INTERRUPTED: &str = "interrupted";
 
@@ -334,6 +344,8 @@ struct Conducting<'c> {
     audience: &'c mut dyn ExperimentAudience,
     restart: Option<&'c mut dyn Restart>,
     restarts: u32,
+    /// Since a start at which what is made before a load failed: the first window from there on, and why.
+    unprepared: Option<(usize, String)>,
     round: u32,
     /// Slices that have ended since the last window.
     slices: Vec<Interval>,
@@ -375,11 +387,36 @@ impl Conducting<'_> {
                     experiment.windows.push(window);
                     experiment.intervals.append(&mut self.slices);
                     self.audience.window_ends(experiment);
+                    if self.fails_unprepared(experiment) {
+                        return Ok(());
+                    }
                     self.answers_come(experiment)?;
                 }
                 self.round += 1;
             }
         }
+    }
+
+    /// Whether requests fail at a server that nothing was prepared at, and did not before: its windows are taken back.
+    fn fails_unprepared(&mut self, experiment: &mut Experiment) -> bool {
+        let (Some((first, why)), Some(last)) = (&self.unprepared, experiment.windows.last()) else {
+            return false;
+        };
+        let failed = |answered: u64, failed: u64| failed as f64 / (answered + failed).max(1) as f64;
+        let counts = &self.loads.base.counts;
+        let before = failed(counts.answered, counts.failed.values().sum());
+        let is_well = last.answered > 0
+            && failed(last.answered, last.failed) <= before + UNPREPARED_FAILURES_MAX;
+        if is_well {
+            return false;
+        }
+        tracing::warn!(%why, "experiment ends: requests fail at a server that was not prepared");
+        self.gaps.push(Caveat::Note {
+            text: "Requests failed at that server, so what was measured before it was started anew counts alone."
+                .to_owned(),
+        });
+        experiment.windows.truncate(*first);
+        true
     }
 
     /// An error where the server answers no more: more windows would tell nothing.
@@ -414,8 +451,21 @@ impl Conducting<'_> {
         let Some(restart) = &mut self.restart else {
             return Ok(());
         };
-        let server = restart.restart().map_err(ConductError::Subject)?;
+        let Restarted {
+            host: server,
+            unprepared,
+        } = restart.restart().map_err(ConductError::Subject)?;
         self.restarts += 1;
+        if let Some(why) = unprepared {
+            let text = format!(
+                "The server was started anew before round {}, and {why}. It is not started again; the load goes on as \
+                 it was set up before.",
+                self.round + 1
+            );
+            self.gaps.push(Caveat::Note { text });
+            self.unprepared = Some((experiment.windows.len(), why));
+            self.restart = None;
+        }
         tracing::info!(
             restarts = self.restarts,
             before_round = self.round,

@@ -45,9 +45,11 @@ impl Drawing {
     /// The next one.
     #[inline]
     pub(super) fn next(&mut self) -> u16 {
-        let at = self.random.u32(..self.places.len() as u32);
+        // One number has both: which place, by its upper half times the number of places, and where in it.
+        let drawn = self.random.u64(..);
+        let at = ((drawn >> 32) * self.places.len() as u64) >> 32;
         let (below, other) = self.places[at as usize];
-        match u64::from(self.random.u32(..)) < below {
+        match drawn & 0xffff_ffff < below {
             true => at as u16,
             false => other,
         }

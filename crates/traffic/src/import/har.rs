@@ -155,7 +155,7 @@ pub fn from_har(text: &str, is_secret: IsSecret<'_>) -> Result<Imported, String>
     let mut steps: Vec<Request> = Vec::new();
     let mut names = BTreeSet::new();
     let mut ended_ns = None;
-    let (mut unknown, mut heads, mut behind) = (0, 0, 0);
+    let (mut unknown, mut behind) = (0, 0);
     let parts = entries
         .iter()
         .filter(|entry| entry.body().is_some_and(|(mime, _)| !is_told(&mime)))
@@ -170,11 +170,6 @@ pub fn from_har(text: &str, is_secret: IsSecret<'_>) -> Result<Imported, String>
     for entry in &entries {
         if steps.len() == KINDS_MAX {
             behind += 1;
-            continue;
-        }
-        // Answers to HEAD have no bodies, and connections that carry both are not driven.
-        if entry.method == "HEAD" {
-            heads += 1;
             continue;
         }
         let target = without_secrets(&entry.target, is_secret, &mut secrets);
@@ -216,7 +211,6 @@ pub fn from_har(text: &str, is_secret: IsSecret<'_>) -> Result<Imported, String>
     }
     for (count, why) in [
         (unknown, "of a method that there is no key for"),
-        (heads, "of HEAD, which do not share connections with others"),
         (behind, "behind the first 400 steps"),
     ] {
         if count > 0 {

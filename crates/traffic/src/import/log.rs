@@ -13,6 +13,8 @@ use super::{
 
 /// Routes that are told apart; the rest are one.
 const ROUTES_MAX: usize = 100;
+/// Methods without bodies, each of which has others.
+const METHODS: usize = 2;
 /// Paths of a route that its rows hold.
 const ROWS_MAX: usize = 1_000;
 /// Longest line that is read.
@@ -292,7 +294,7 @@ fn began(fields: &BTreeMap<String, String>) -> Option<(u64, bool)> {
 ///
 /// # Errors
 ///
-/// See [`logged`], and a log without a GET.
+/// See [`logged`], and a log without a GET or a HEAD.
 pub fn from_log(
     text: &str,
     format: &Format,
@@ -301,39 +303,44 @@ pub fn from_log(
 ) -> Result<Imported, String> {
     let log = logged(text, format, false)?;
     let mut secrets = Secrets::default();
-    let mut routes: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut routes: BTreeMap<(&str, String), Vec<String>> = BTreeMap::new();
     let mut others: BTreeMap<&str, usize> = BTreeMap::new();
     for made in &log.requests {
-        if made.method != "GET" {
+        if !["GET", "HEAD"].contains(&made.method.as_str()) {
             *others.entry(&made.method).or_default() += 1;
             continue;
         }
         let target = without_secrets(&made.target, is_secret, &mut secrets);
-        routes.entry(route(&target)).or_default().push(target);
+        let of_route = routes.entry((&made.method, route(&target)));
+        of_route.or_default().push(target);
     }
-    let mut by_count: Vec<(String, Vec<String>)> = routes.into_iter().collect();
+    let mut by_count: Vec<((&str, String), Vec<String>)> = routes.into_iter().collect();
     by_count.sort_by_key(|(_, targets)| std::cmp::Reverse(targets.len()));
     if by_count.len() > ROUTES_MAX {
-        let rest: Vec<String> = by_count
-            .split_off(ROUTES_MAX - 1)
-            .into_iter()
-            .flat_map(|(_, targets)| targets)
-            .collect();
-        by_count.push(("others".to_owned(), rest));
+        let rest = by_count.split_off(ROUTES_MAX - METHODS);
+        for of_method in ["GET", "HEAD"] {
+            let of_it = rest.iter().filter(|((method, _), _)| *method == of_method);
+            let targets: Vec<String> = of_it.flat_map(|(_, targets)| targets.clone()).collect();
+            if !targets.is_empty() {
+                by_count.push(((of_method, "others".to_owned()), targets));
+            }
+        }
     }
     if by_count.is_empty() {
-        return Err("there is no GET in it, and a log holds no bodies for the others".to_owned());
+        let why = "there is no GET and no HEAD in it, and a log holds no bodies for the others";
+        return Err(why.to_owned());
     }
     let mut traffic = Traffic::default();
     let mut random = Rng::with_seed(seed);
     let mut names = BTreeSet::new();
-    for (nth, (name, targets)) in by_count.into_iter().enumerate() {
+    for (nth, ((method, route), targets)) in by_count.into_iter().enumerate() {
         let weight = u32::try_from(targets.len()).unwrap_or(u32::MAX);
         let is_one = targets.iter().all(|target| *target == targets[0]);
-        let mut kind = request("GET", &targets[0]).expect("there is a key for it");
+        let mut kind = request(method, &targets[0]).expect("there is a key for it");
         if !is_one {
             let table = format!("paths_{}", nth + 1);
-            kind.get = Some(format!("{{{table}.path|raw}}"));
+            let path = format!("{{{table}.path|raw}}");
+            kind.paths_mut().for_each(|place| place.clone_from(&path));
             let rows = sampled(targets, &mut random);
             let row = |target: String| [("path".to_owned(), Scalar::Text(target))].into();
             traffic.data.insert(
@@ -345,6 +352,10 @@ pub fn from_log(
                 },
             );
         }
+        let name = match method {
+            "GET" => route,
+            method => format!("{method} {route}"),
+        };
         kind.name = Some(unused(&name, &mut names));
         kind.weight = Some(weight);
         traffic.request.push(kind);
@@ -382,7 +393,8 @@ mod tests {
                                 10.0.0.2 - ann [10/Oct/2000:13:55:37 -0700] \"GET /items/2 HTTP/1.1\" 200 23 \"-\" \"a b\"\n\
                                 10.0.0.1 - - [10/Oct/2000:13:55:37 -0700] \"POST /cart HTTP/1.1\" 201 2 \"-\" \"x\"\n\
                                 nonsense\n\
-                                10.0.0.1 - - [10/Oct/2000:13:55:38 -0700] \"GET /search?q=a HTTP/1.1\" 200 23\n";
+                                10.0.0.1 - - [10/Oct/2000:13:55:38 -0700] \"GET /search?q=a HTTP/1.1\" 200 23\n\
+                                10.0.0.1 - - [10/Oct/2000:13:55:39 -0700] \"HEAD /items/3 HTTP/1.1\" 200 0\n";
 
     #[test]
     fn a_log_becomes_routes_with_the_paths_that_were_asked() {
@@ -398,7 +410,8 @@ mod tests {
             shown,
             [
                 ("/items/*".to_owned(), Some(2)),
-                ("/search".to_owned(), Some(1))
+                ("/search".to_owned(), Some(1)),
+                ("HEAD /items/*".to_owned(), Some(1))
             ]
         );
         assert_eq!(
@@ -406,6 +419,7 @@ mod tests {
             Some("{paths_1.path|raw}")
         );
         assert_eq!(made.traffic.data["paths_1"].rows.len(), 2);
+        assert_eq!(made.traffic.request[2].head.as_deref(), Some("/items/3"));
         let text = made.written();
         for part in [
             "# Left out: 1 line",
@@ -438,7 +452,7 @@ mod tests {
         assert!(!log.is_coarse);
         let coarse = logged(COMBINED_LOG, &Format::parse("common").unwrap(), true).unwrap();
         assert!(coarse.is_coarse);
-        assert_eq!(coarse.requests.len(), 4);
+        assert_eq!(coarse.requests.len(), 5);
     }
 
     #[test]

@@ -40,7 +40,7 @@ pub fn from_openapi(description: &Value) -> Result<Imported, String> {
             {
                 continue;
             }
-            if matches!(method.as_str(), "HEAD" | "TRACE") {
+            if method == "TRACE" {
                 unknown += 1;
                 continue;
             }
@@ -60,10 +60,7 @@ pub fn from_openapi(description: &Value) -> Result<Imported, String> {
         return Err("there is no operation in it that could be sent".to_owned());
     }
     let mut left_out = Vec::new();
-    for (count, why) in [
-        (unknown, "of HEAD and TRACE"),
-        (behind, "behind the first 400"),
-    ] {
+    for (count, why) in [(unknown, "of TRACE"), (behind, "behind the first 400")] {
         if count > 0 {
             left_out.push(format!("{} {why}", counted(count, "operation")));
         }
@@ -310,7 +307,8 @@ mod tests {
                         {"name": "q", "in": "query", "required": true, "schema": {"type": "string"}, "example": "a b"},
                         {"name": "page", "in": "query", "schema": {"type": "integer"}}
                     ]},
-                    "head": {}
+                    "head": {},
+                    "trace": {}
                 },
                 "/pets": {"post": {"requestBody": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Pet"}}}}}}
             },
@@ -335,6 +333,8 @@ mod tests {
             found.unwrap_or_else(|| panic!("{name}: {:?}", made.traffic.request))
         };
         assert_eq!(kind("getPet").get.as_deref(), Some("/v1/pets/17?q=a%20b"));
+        let head = kind("HEAD /pets/{id}");
+        assert_eq!(head.head.as_deref(), Some("/v1/pets/17"));
         let post = kind("POST /pets");
         let body: Value = serde_json::from_str(post.body.as_deref().unwrap()).unwrap();
         assert_eq!(
@@ -345,7 +345,7 @@ mod tests {
         assert!(body.to_string().len() < 2_000, "{body}");
         let text = made.written();
         assert!(
-            text.contains("1 operation of HEAD") && text.contains("`key`"),
+            text.contains("1 operation of TRACE") && text.contains("`key`"),
             "{text}"
         );
         assert_eq!(

@@ -183,7 +183,7 @@ impl Wire for Http1 {
         if let State::Head = self.state
             && self.answer.wire_bytes == 0
             && self.is_solicited()
-            && let Some(head) = shared.recall(bytes)
+            && let Some(head) = shared.recall(bytes, self.asks_for_head_next(shared))
             && let Framing::Length(length) = head.framing
             && length <= (bytes.len() - head.len as usize) as u64
             && !head.is_interim()
@@ -340,11 +340,12 @@ impl Http1 {
             Found::End(count) => {
                 self.answer.wire_bytes += count as u64;
                 let fields = self.scan.fields();
+                let is_head = self.asks_for_head_next(shared);
                 let judged = if self.partial.is_empty() {
-                    shared.judge(&bytes[..count], fields)
+                    shared.judge(&bytes[..count], fields, is_head)
                 } else {
                     self.partial.extend_from_slice(&bytes[..count]);
-                    shared.judge(&self.partial, fields)
+                    shared.judge(&self.partial, fields, is_head)
                 };
                 if let Ok(head) = &judged
                     && !head.is_interim()
@@ -379,6 +380,15 @@ impl Http1 {
                 self.break_off(shared, WireError::H1HeadLimit);
                 bytes.len()
             }
+        }
+    }
+
+    /// Whether the answer that comes next is to a HEAD.
+    #[inline]
+    fn asks_for_head_next(&self, shared: &Shared) -> bool {
+        match (&self.asked, &shared.filling) {
+            (Some(asked), Some(filling)) => asked.asks_for_head_next(filling),
+            _ => shared.is_head(),
         }
     }
 

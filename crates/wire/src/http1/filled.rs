@@ -25,7 +25,8 @@ pub struct Ready {
     kinds: Vec<Filled>,
     /// Every connection has one request.
     pub(super) closes: bool,
-    pub(super) is_head: bool,
+    /// Whether any kind asks for no body.
+    has_heads: bool,
 }
 
 /// A kind of request.
@@ -35,6 +36,9 @@ struct Filled {
     has_length: bool,
     body: Parts,
     keeps_cookies: bool,
+    is_head: bool,
+    /// All of it in its usual form, where no cookie and no length stands between head and body.
+    whole: Option<Parts>,
 }
 
 impl Ready {
@@ -44,7 +48,7 @@ impl Ready {
         let mut ready = Ready {
             kinds: Vec::new(),
             closes: options.connection_per_request,
-            is_head: false,
+            has_heads: false,
             prepared,
         };
         for (nth, kind) in mix.kinds.iter().enumerate() {
@@ -56,19 +60,25 @@ impl Ready {
             let Kind {
                 request, expect, ..
             } = kind;
-            let is_like_first =
-                nth == 0 || (encoded.closes == ready.closes && encoded.is_head == ready.is_head);
-            if !is_like_first {
-                let what = "closes its connection, or asks for no body (HEAD), and others do not";
+            if nth > 0 && encoded.closes != ready.closes {
+                let what = "closes its connection, and others do not";
                 return Err(format!("`{}` {what}", kind.name));
             }
-            (ready.closes, ready.is_head) = (encoded.closes, encoded.is_head);
+            ready.closes = encoded.closes;
+            ready.has_heads |= encoded.is_head;
             kind.check_coding()?;
             ready.kinds.push(Filled {
                 head: ready.prepared.parts(&encoded.head),
                 has_length: encoded.has_length,
                 body: ready.prepared.parts(&request.body),
                 keeps_cookies: expect.keeps_cookies,
+                is_head: encoded.is_head,
+                whole: (!expect.keeps_cookies && !encoded.has_length).then(|| {
+                    let mut whole = encoded.head.clone();
+                    whole.push(b"\r\n");
+                    whole.append(&request.body);
+                    ready.prepared.parts(&whole)
+                }),
             });
         }
         Ok(ready)
@@ -120,6 +130,10 @@ impl Filling {
             prepared, kinds, ..
         } = &*self.ready;
         let kind = &kinds[usize::from(asked.ask.kind)];
+        if let (0, Some(whole)) = (asked.form, &kind.whole) {
+            prepared.write(whole, from, |bytes| sink.push(bytes));
+            return;
+        }
         prepared.write(&kind.head, from, |bytes| sink.push(bytes));
         sink.push(&self.paddings[usize::from(asked.form)]);
         if kind.keeps_cookies && user.has_cookies() {
@@ -237,6 +251,16 @@ impl Asked {
             self.unwritten -= 1;
         }
         len
+    }
+
+    /// Whether the answer that comes next has no body, whatever its head says.
+    #[inline]
+    pub(super) fn asks_for_head_next(&self, filling: &Filling) -> bool {
+        let Ready {
+            kinds, has_heads, ..
+        } = &*filling.ready;
+        let is_head = |asking: &Asking| kinds[usize::from(asking.ask.kind)].is_head;
+        *has_heads && self.in_flight.front().is_some_and(is_head)
     }
 
     /// Whether the answer that comes next is looked into.

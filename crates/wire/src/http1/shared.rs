@@ -80,8 +80,11 @@ pub struct Shared {
     first: Form,
     /// Which of them is issued from now on.
     form: usize,
+    /// Whether every request asks for no body, where none is filled in.
     is_head: bool,
     memo: Memo,
+    /// Of answers to HEAD, whose heads speak of bodies that do not come.
+    memo_of_heads: Memo,
     pub(super) anomalies: Anomalies,
     pub(super) decoders: Decoders,
     /// Where requests are filled in for each use, or answers looked into.
@@ -98,7 +101,8 @@ impl Shared {
     }
 
     /// Checks and encodes requests of several kinds without places, which [`Wire::issue_one`](crate::Wire::issue_one)
-    /// names by their places. Either all of them are HEAD requests, or none.
+    /// names by their places. Either all of them are HEAD requests, or none: connections do not keep which of them they
+    /// sent, as those of [`Shared::of_mix`] do.
     pub fn of_kinds(requests: &[&Template], mut options: Options) -> Result<Shared, BadRequest> {
         check(&options)?;
         let one_each = options.connection_per_request;
@@ -153,7 +157,7 @@ impl Shared {
         let filling = Filling::of(ready, &options.paddings);
         Ok(Shared {
             filling: Some(filling),
-            ..Shared::of_forms(vec![forms], ready.is_head, options)
+            ..Shared::of_forms(vec![forms], false, options)
         })
     }
 
@@ -168,6 +172,7 @@ impl Shared {
             form: 0,
             is_head,
             memo: Memo::new(),
+            memo_of_heads: Memo::new(),
             anomalies: Anomalies::default(),
             filling: None,
         }
@@ -230,22 +235,43 @@ impl Shared {
 
     /// The remembered head that `bytes` starts with, if it is the one seen last.
     #[inline]
-    pub(super) fn recall(&self, bytes: &[u8]) -> Option<Head> {
-        self.memo.recall_last(bytes)
+    pub(super) fn recall(&self, bytes: &[u8], is_head: bool) -> Option<Head> {
+        let memo = if is_head {
+            &self.memo_of_heads
+        } else {
+            &self.memo
+        };
+        memo.recall_last(bytes)
     }
 
-    /// What a complete head says; `head` ends with its blank line.
-    pub(super) fn judge(&mut self, head: &[u8], fields: u32) -> Result<Head, WireError> {
-        if let Some(known) = self.memo.recall(head) {
+    /// Whether every request asks for no body, where none is filled in.
+    #[inline]
+    pub(super) fn is_head(&self) -> bool {
+        self.is_head
+    }
+
+    /// What a complete head says, of an answer to HEAD or another; `head` ends with its blank line.
+    pub(super) fn judge(
+        &mut self,
+        head: &[u8],
+        fields: u32,
+        is_head: bool,
+    ) -> Result<Head, WireError> {
+        let memo = if is_head {
+            &mut self.memo_of_heads
+        } else {
+            &mut self.memo
+        };
+        if let Some(known) = memo.recall(head) {
             return Ok(known);
         }
         let context = head::Context {
-            is_head: self.is_head,
+            is_head,
             always_closes: self.options.connection_per_request,
             decodes: self.options.decode != Decode::None,
         };
         let judged = head::judge(head, fields, context)?;
-        self.memo.remember(head, judged);
+        memo.remember(head, judged);
         Ok(judged)
     }
 

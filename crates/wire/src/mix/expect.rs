@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::field::FieldPath;
+use super::scalar::Scalar;
+
 /// What the answers to a kind of request are looked into for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Expect {
@@ -42,6 +45,8 @@ pub enum Check {
     Length(u64, u64),
     /// A value of JSON there in its body.
     Json(String, JsonIs),
+    /// A value there in its message, told as JSON would have it.
+    Field(FieldPath, JsonIs),
 }
 
 /// What a value of JSON must be.
@@ -62,6 +67,8 @@ pub struct Take {
     pub variable: u16,
     /// Where it stands.
     pub from: Source,
+    /// How it is encoded by the requests that need it: as each of these it must be possible.
+    pub fits: Vec<Scalar>,
 }
 
 /// Where a value stands in an answer.
@@ -75,6 +82,8 @@ pub enum Source {
     Json(String),
     /// The first group of a regular expression in the body, or all of it where it has none.
     Regex(String),
+    /// What stands there in the message that a call is answered with.
+    Field(FieldPath),
 }
 
 impl Default for Expect {
@@ -110,8 +119,18 @@ impl Expect {
 
     /// Whether a body is looked into.
     pub fn needs_body(&self) -> bool {
-        let of_check = |check: &Check| matches!(check, Check::BodyHas(_) | Check::Json(..));
-        let of_take = |take: &Take| matches!(take.from, Source::Json(_) | Source::Regex(_));
+        let of_check = |check: &Check| {
+            matches!(
+                check,
+                Check::BodyHas(_) | Check::Json(..) | Check::Field(..)
+            )
+        };
+        let of_take = |take: &Take| {
+            matches!(
+                take.from,
+                Source::Json(_) | Source::Regex(_) | Source::Field(_)
+            )
+        };
         self.checks.iter().any(of_check) || self.takes.iter().any(of_take)
     }
 

@@ -13,6 +13,7 @@ use regex_automata::meta::{self, Regex};
 use regex_automata::util::captures::Captures;
 
 use super::expect::{Check, Expect, Follow, JsonIs, Source, Take};
+use super::field::{FieldPath, Raw};
 use super::json::{Found, Pointer, unescape};
 use super::user::{User, put};
 use super::{LOOKED_INTO_BYTES_MAX, Mix, TAKEN_BYTES_MAX};
@@ -25,6 +26,8 @@ const REGEX_BYTES_MAX: usize = 4 << 20;
 #[derive(Debug)]
 pub(crate) struct Looks {
     kinds: Vec<Look>,
+    /// Which of them are looked into at all; none where no answer is.
+    looked_into: Vec<bool>,
     origins: Vec<String>,
 }
 
@@ -42,7 +45,7 @@ struct Look {
 /// How something is found.
 #[derive(Debug)]
 enum Seek {
-    /// Among the fields, or by the length.
+    /// Among the fields, by the length, or in a message.
     None,
     Bytes(Box<memmem::Finder<'static>>),
     Json(Pointer),
@@ -74,12 +77,22 @@ impl Looks {
                 takes: takes.collect::<Result<_, _>>().map_err(named)?,
                 needs_body: expect.needs_body(),
                 needs_fields: expect.needs_fields(),
-                is_get: kind.request.method == "GET",
+                is_get: ["GET", "HEAD"].contains(&kind.request.method.as_str()),
                 expect,
             })
         };
+        let kinds = mix
+            .kinds
+            .iter()
+            .map(one)
+            .collect::<Result<Vec<Look>, String>>()?;
+        let mut looked_into: Vec<bool> = kinds.iter().map(|of| !of.expect.is_nothing()).collect();
+        if !looked_into.contains(&true) {
+            looked_into.clear();
+        }
         Ok(Looks {
-            kinds: mix.kinds.iter().map(one).collect::<Result<_, String>>()?,
+            kinds,
+            looked_into,
             origins: mix.origins.clone(),
         })
     }
@@ -87,7 +100,7 @@ impl Looks {
     /// Whether a kind's answers are looked into.
     #[inline]
     pub(crate) fn look_into(&self, kind: u16) -> bool {
-        !self.kinds[usize::from(kind)].expect.is_nothing()
+        !self.looked_into.is_empty() && self.looked_into[usize::from(kind)]
     }
 
     /// Whether fields of a kind's answers are looked into.
@@ -115,7 +128,7 @@ impl Looks {
         let of_take = |take: &Take| match &take.from {
             Source::Header(wanted) => is(wanted),
             Source::Cookie(_) => is("set-cookie"),
-            Source::Json(_) | Source::Regex(_) => false,
+            Source::Json(_) | Source::Regex(_) | Source::Field(_) => false,
         };
         checks.iter().any(of_check)
             || takes.iter().any(of_take)
@@ -143,7 +156,7 @@ impl Looks {
 impl Seek {
     fn of_check(check: &Check) -> Result<Seek, String> {
         Ok(match check {
-            Check::Header(..) | Check::Length(..) => Seek::None,
+            Check::Header(..) | Check::Length(..) | Check::Field(..) => Seek::None,
             Check::BodyHas(bytes) => Seek::Bytes(Box::new(memmem::Finder::new(bytes).into_owned())),
             Check::Json(pointer, _) => Seek::Json(pointer_of(pointer)?),
         })
@@ -151,7 +164,7 @@ impl Seek {
 
     fn of_source(source: &Source) -> Result<Seek, String> {
         Ok(match source {
-            Source::Header(_) | Source::Cookie(_) => Seek::None,
+            Source::Header(_) | Source::Cookie(_) | Source::Field(_) => Seek::None,
             Source::Json(pointer) => Seek::Json(pointer_of(pointer)?),
             Source::Regex(pattern) => {
                 let config = meta::Config::new().nfa_size_limit(Some(REGEX_BYTES_MAX));
@@ -429,6 +442,13 @@ impl Inspection {
                         WireError::CheckJson,
                     )
                 }
+                (Check::Field(path, is), _) => {
+                    let found = path.find(message(&self.body), *is != JsonIs::There);
+                    (
+                        found.is_some_and(|found| is.is_told(path, found)),
+                        WireError::CheckJson,
+                    )
+                }
                 (Check::BodyHas(_) | Check::Json(..), _) => unreachable!("made alike"),
             };
             if !holds {
@@ -447,8 +467,14 @@ impl Inspection {
         let body = std::mem::take(&mut self.body);
         let takes = look.expect.takes.iter().zip(&look.takes).zip(caches);
         for (((take, seek), cache), bit) in takes.zip(CHECKS_MAX..) {
-            let is_found = match (seek, cache) {
-                (Seek::Json(pointer), _) => match pointer.find(&body) {
+            let is_found = match (&take.from, seek, cache) {
+                (Source::Field(path), ..) => {
+                    let found = path.find(message(&body), true);
+                    found.is_some_and(|raw| {
+                        self.take_told(user, take.variable, |to| path.tell(raw, to))
+                    })
+                }
+                (_, Seek::Json(pointer), _) => match pointer.find(&body) {
                     Some(Found::Text(raw)) => self.take_text(user, take.variable, raw),
                     Some(Found::Other(raw)) => {
                         self.take(user, take.variable, raw);
@@ -456,7 +482,7 @@ impl Inspection {
                     }
                     None => false,
                 },
-                (Seek::Regex(regex), Some((cache, captures))) => {
+                (_, Seek::Regex(regex), Some((cache, captures))) => {
                     let input = regex_automata::Input::new(&body);
                     regex.search_captures_with(cache, &input, captures);
                     let group = captures.get_group(1).or_else(|| captures.get_group(0));
@@ -467,8 +493,11 @@ impl Inspection {
                 }
                 _ => self.fields & 1 << bit != 0,
             };
+            let value = user.variable(take.variable);
             if !is_found {
                 self.bad.get_or_insert(WireError::TakeMissing);
+            } else if !take.fits.iter().all(|scalar| scalar.accepts(value)) {
+                self.bad.get_or_insert(WireError::TakeUnfit);
             }
         }
         self.body = body;
@@ -476,10 +505,21 @@ impl Inspection {
 
     /// Takes what stands in a string of JSON; `false`: an escape in it is none.
     fn take_text(&mut self, user: &mut User, variable: u16, raw: &[u8]) -> bool {
+        let mut is_sound = true;
+        self.take_told(user, variable, |to| is_sound = unescape(raw, to)) && is_sound
+    }
+
+    /// Takes what is told in pieces; `false`: it may not be sent on.
+    fn take_told(
+        &mut self,
+        user: &mut User,
+        variable: u16,
+        tell: impl FnOnce(&mut dyn FnMut(&[u8])),
+    ) -> bool {
         let place = user.variable_mut(variable);
         place.clear();
         let mut fits = true;
-        let ended = unescape(raw, |part| {
+        tell(&mut |part| {
             fits &= place.len() + part.len() <= TAKEN_BYTES_MAX;
             if fits {
                 place.extend_from_slice(part);
@@ -492,8 +532,17 @@ impl Inspection {
             place.clear();
             return false;
         }
-        ended
+        true
     }
+}
+
+/// The first message of an answer to a call, as far as it is kept.
+fn message(body: &[u8]) -> &[u8] {
+    let Some(([_, length @ ..], rest)) = body.split_first_chunk::<5>() else {
+        return &[];
+    };
+    let length = u32::from_be_bytes(*length) as usize;
+    &rest[..length.min(rest.len())]
 }
 
 impl JsonIs {
@@ -515,6 +564,19 @@ impl JsonIs {
             }
             _ => false,
         }
+    }
+
+    /// The same of a value of a message.
+    fn is_told(&self, path: &FieldPath, raw: Raw<'_>) -> bool {
+        let (JsonIs::Text(wanted) | JsonIs::Plain(wanted)) = self else {
+            return true;
+        };
+        let (mut rest, mut is_same) = (wanted.as_bytes(), true);
+        path.tell(raw, |part| match rest.strip_prefix(part) {
+            Some(left) => rest = left,
+            None => is_same = false,
+        });
+        is_same && rest.is_empty() || path.is_number(raw, wanted)
     }
 }
 

@@ -19,10 +19,12 @@
 //! * Nothing grows while requests are sent: what is taken, kept and looked into is bounded, and its room reserved.
 
 mod expect;
+mod field;
 mod inspect;
 mod json;
 mod known;
 mod prepared;
+mod scalar;
 mod table;
 mod text;
 mod user;
@@ -30,11 +32,13 @@ mod user;
 use serde::{Deserialize, Serialize};
 
 pub use expect::{Check, Expect, Follow, JsonIs, Source, Take};
+pub use field::{FieldPath, FieldStep, Which};
 pub(crate) use inspect::{Caches, Inspection};
 pub use known::{Known, Values};
 pub(crate) use prepared::{Filler, Parts, Prepared};
+pub use scalar::{Scalar, WireType};
 pub use table::{Cells, Order, Row, Table};
-pub use text::{Piece, Slot, Spelling, Text, Value};
+pub use text::{Piece, Prefix, Slot, Spelling, Text, Value};
 pub(crate) use text::{Sink, decimal};
 pub(crate) use user::User;
 
@@ -180,10 +184,15 @@ pub struct Ask {
 }
 
 impl Mix {
-    /// Whether every request of it is always the same bytes, and no answer is looked into.
+    /// Whether every request of it is always the same bytes, and its answers are all read alike: none is looked into, and
+    /// HEAD, whose answers have no body, is not among other methods.
     pub fn is_fixed(&self) -> bool {
         let is_fixed = |kind: &Kind| kind.request.is_fixed() && kind.expect.is_nothing();
-        self.kinds.iter().all(is_fixed) && self.flows.iter().all(|flow| !flow.is_session())
+        let is_head = |kind: &&Kind| kind.request.method == "HEAD";
+        let heads = self.kinds.iter().filter(is_head).count();
+        (heads == 0 || heads == self.kinds.len())
+            && self.kinds.iter().all(is_fixed)
+            && self.flows.iter().all(|flow| !flow.is_session())
     }
 
     /// Whether requests of it belong together.
@@ -305,13 +314,14 @@ impl Template {
 
     /// A request like those that it makes: with a letter in each place.
     pub(crate) fn sample(&self) -> Request {
-        let header = |(name, value): &(String, Text)| (name.clone(), value.sample());
+        let text = |text: &Text| String::from_utf8_lossy(&text.sample()).into_owned();
+        let header = |(name, value): &(String, Text)| (name.clone(), text(value));
         Request {
             method: self.method.clone(),
             authority: self.authority.clone(),
-            target: self.target.sample(),
+            target: text(&self.target),
             headers: self.headers.iter().map(header).collect(),
-            body: self.body.sample().into_bytes(),
+            body: self.body.sample(),
         }
     }
 }

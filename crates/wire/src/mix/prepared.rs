@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::inspect::{Inspection, Looks};
 use super::table::{Column, Pick};
-use super::text::{Piece, Slot, Spelling, Text, Value};
+use super::text::{Piece, Prefix, Slot, Spelling, Text, Value};
 use super::user::User;
 use super::{Ask, Mix, TAKEN_BYTES_MAX, Values};
 
@@ -15,10 +15,21 @@ pub(crate) struct Parts(Vec<Part>);
 #[derive(Debug)]
 enum Part {
     Fixed(Box<[u8]>),
-    Column { table: u16, column: u16 },
-    Variable { variable: u16, spelling: Spelling },
-    Known { known: u16, spelling: Spelling },
+    Column {
+        table: u16,
+        column: u16,
+    },
+    Variable {
+        variable: u16,
+        spelling: Spelling,
+    },
+    Known {
+        known: u16,
+        spelling: Spelling,
+    },
     Location,
+    /// Others, behind their length.
+    Sized(Prefix, Parts),
 }
 
 /// What a request's places are filled in from.
@@ -144,13 +155,15 @@ impl Prepared {
                 },
                 Value::Location => Part::Location,
             },
+            Piece::Sized(prefix, text) => Part::Sized(*prefix, self.parts(text)),
         };
         Parts(text.0.iter().map(part).collect())
     }
 
+    /// What stands in a part for a request, and how it is to be spelled; `None`: others stand in it.
     #[inline]
-    fn value<'v>(&'v self, part: &'v Part, from: &Filler<'v>) -> (&'v [u8], Spelling) {
-        match part {
+    fn value<'v>(&'v self, part: &'v Part, from: &Filler<'v>) -> Option<(&'v [u8], Spelling)> {
+        Some(match part {
             Part::Fixed(bytes) => (bytes, Spelling::Raw),
             Part::Column { table, column } => {
                 let row = self.picks[usize::from(*table)].row(from.draw);
@@ -162,32 +175,50 @@ impl Prepared {
             Part::Variable { variable, spelling } => (from.user.variable(*variable), *spelling),
             Part::Known { known, spelling } => (&from.known[usize::from(*known)], *spelling),
             Part::Location => (from.user.location(), Spelling::Raw),
-        }
+            Part::Sized(..) => return None,
+        })
     }
 
     /// Gives a text for a request, in pieces.
     #[inline]
     pub(crate) fn write(&self, parts: &Parts, from: Filler<'_>, mut to: impl FnMut(&[u8])) {
         for part in &parts.0 {
-            let (value, spelling) = self.value(part, &from);
-            match spelling {
-                Spelling::Raw => to(value),
-                spelling => spelling.spell(value, &mut to),
+            match (self.value(part, &from), part) {
+                (Some((value, Spelling::Raw)), _) => to(value),
+                (Some((value, spelling)), _) => spelling.spell(value, &mut to),
+                (None, Part::Sized(prefix, parts)) => {
+                    self.write_sized((*prefix, parts), from, &mut to);
+                }
+                (None, _) => unreachable!("it has a value"),
             }
         }
+    }
+
+    fn write_sized(
+        &self,
+        (prefix, parts): (Prefix, &Parts),
+        from: Filler<'_>,
+        to: &mut dyn FnMut(&[u8]),
+    ) {
+        prefix.spell(self.len(parts, from), &mut *to);
+        self.write(parts, from, to);
     }
 
     /// Its length then.
     #[inline]
     pub(crate) fn len(&self, parts: &Parts, from: Filler<'_>) -> usize {
-        let len = |part| {
-            let (value, spelling) = self.value(part, &from);
-            match spelling {
-                Spelling::Raw => value.len(),
-                spelling => spelling.len(value),
-            }
+        let len = |part| match (self.value(part, &from), part) {
+            (Some((value, Spelling::Raw)), _) => value.len(),
+            (Some((value, spelling)), _) => spelling.len(value),
+            (None, Part::Sized(prefix, parts)) => self.sized_len((*prefix, parts), from),
+            (None, _) => unreachable!("it has a value"),
         };
         parts.0.iter().map(len).sum()
+    }
+
+    fn sized_len(&self, (prefix, parts): (Prefix, &Parts), from: Filler<'_>) -> usize {
+        let len = self.len(parts, from);
+        prefix.len(len) + len
     }
 
     /// The longest that it can be.
@@ -199,6 +230,10 @@ impl Prepared {
                 spelling.longest() * TAKEN_BYTES_MAX
             }
             Part::Location => TAKEN_BYTES_MAX,
+            Part::Sized(prefix, parts) => {
+                let longest = self.longest(parts);
+                prefix.len(longest) + longest
+            }
         };
         parts.0.iter().map(longest).sum()
     }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::scalar::{Encoded, Scalar};
+
 /// Pieces in turn.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Text(pub Vec<Piece>);
@@ -13,6 +15,17 @@ pub enum Piece {
     Fixed(#[serde(with = "crate::bytes::one")] Vec<u8>),
     /// A place.
     Slot(Slot),
+    /// A text with places, behind its own length.
+    Sized(Prefix, Text),
+}
+
+/// How a length stands before a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Prefix {
+    /// As a field of protobuf has it: seven bits a byte.
+    Varint,
+    /// As a message of gRPC has it: a flag of 0, then four bytes.
+    Call,
 }
 
 /// A place, and what it is filled in with.
@@ -53,6 +66,31 @@ pub enum Spelling {
     Json,
     /// As a path and query of its own: all in percent that could not stand in one.
     Path,
+    /// As a value of protobuf.
+    Scalar(Scalar),
+}
+
+impl Prefix {
+    /// Gives the prefix of a text of this length.
+    #[inline]
+    pub(crate) fn spell(self, len: usize, mut to: impl FnMut(&[u8])) {
+        match self {
+            Prefix::Varint => to(Encoded::varint(len as u64).bytes()),
+            Prefix::Call => {
+                to(b"\0");
+                to(&(len as u32).to_be_bytes());
+            }
+        }
+    }
+
+    /// The length of that.
+    #[inline]
+    pub(crate) fn len(self, len: usize) -> usize {
+        match self {
+            Prefix::Varint => Encoded::varint(len as u64).bytes().len(),
+            Prefix::Call => 5,
+        }
+    }
 }
 
 impl Text {
@@ -70,8 +108,21 @@ impl Text {
         self.slots().next().is_none()
     }
 
+    /// A text behind its own length.
+    pub fn sized(prefix: Prefix, text: Text) -> Text {
+        match text.clone().into_fixed() {
+            None => Text(vec![Piece::Sized(prefix, text)]),
+            Some(bytes) => {
+                let mut all = Text::default();
+                prefix.spell(bytes.len(), |part| all.push(part));
+                all.push(&bytes);
+                all
+            }
+        }
+    }
+
     /// Bytes behind it.
-    pub(crate) fn push(&mut self, bytes: &[u8]) {
+    pub fn push(&mut self, bytes: &[u8]) {
         match self.0.last_mut() {
             _ if bytes.is_empty() => {}
             Some(Piece::Fixed(last)) => last.extend_from_slice(bytes),
@@ -80,11 +131,11 @@ impl Text {
     }
 
     /// Another text behind it.
-    pub(crate) fn append(&mut self, other: &Text) {
+    pub fn append(&mut self, other: &Text) {
         for piece in &other.0 {
             match piece {
                 Piece::Fixed(bytes) => self.push(bytes),
-                Piece::Slot(_) => self.0.push(piece.clone()),
+                Piece::Slot(_) | Piece::Sized(..) => self.0.push(piece.clone()),
             }
         }
     }
@@ -111,23 +162,42 @@ impl Text {
     }
 
     /// Its bytes, where it has no place.
-    pub(crate) fn into_fixed(self) -> Option<Vec<u8>> {
+    pub fn into_fixed(self) -> Option<Vec<u8>> {
         let mut all = Vec::new();
         for piece in self.0 {
             match piece {
                 Piece::Fixed(bytes) => all.extend(bytes),
-                Piece::Slot(_) => return None,
+                Piece::Slot(_) | Piece::Sized(..) => return None,
             }
         }
         Some(all)
     }
 
-    /// Its places.
+    /// Its places, those within texts in it among them.
     pub fn slots(&self) -> impl Iterator<Item = &Slot> {
-        self.0.iter().filter_map(|piece| match piece {
-            Piece::Slot(slot) => Some(slot),
-            Piece::Fixed(_) => None,
-        })
+        let mut slots = Vec::new();
+        self.find_slots(&mut slots);
+        slots.into_iter()
+    }
+
+    fn find_slots<'t>(&'t self, slots: &mut Vec<&'t Slot>) {
+        for piece in &self.0 {
+            match piece {
+                Piece::Fixed(_) => {}
+                Piece::Slot(slot) => slots.push(slot),
+                Piece::Sized(_, text) => text.find_slots(slots),
+            }
+        }
+    }
+
+    /// Bytes of it that never change.
+    pub fn fixed_bytes(&self) -> usize {
+        let bytes = |piece: &Piece| match piece {
+            Piece::Fixed(bytes) => bytes.len(),
+            Piece::Slot(_) => 0,
+            Piece::Sized(_, text) => text.fixed_bytes(),
+        };
+        self.0.iter().map(bytes).sum()
     }
 
     /// The same, with a value of a letter in each place: the first of two that are known, or where it begins a path the
@@ -139,19 +209,32 @@ impl Text {
                 value: Value::Known((nth == 0 && slot.spelling == Spelling::Path).into()),
                 spelling: slot.spelling,
             }),
+            Piece::Sized(prefix, text) => Piece::Sized(*prefix, text.with_letters()),
         };
         Text(self.0.iter().enumerate().map(piece).collect())
     }
 
     /// The text with a letter in each place: what does not depend on values can be checked of it. A place that begins it
     /// stands for a whole path.
-    pub(crate) fn sample(&self) -> String {
-        let piece = |(nth, piece): (usize, &Piece)| match piece {
-            Piece::Fixed(bytes) => String::from_utf8_lossy(bytes).into_owned(),
-            Piece::Slot(slot) if nth == 0 && slot.spelling == Spelling::Path => "/x".to_owned(),
-            Piece::Slot(_) => "x".to_owned(),
-        };
-        self.0.iter().enumerate().map(piece).collect()
+    pub(crate) fn sample(&self) -> Vec<u8> {
+        let mut all = Vec::new();
+        for (nth, piece) in self.0.iter().enumerate() {
+            match piece {
+                Piece::Fixed(bytes) => all.extend_from_slice(bytes),
+                Piece::Slot(slot) => {
+                    let is_path = nth == 0 && slot.spelling == Spelling::Path;
+                    let letter = if is_path { &b"/x"[..] } else { b"x" };
+                    slot.spelling
+                        .spell(letter, |part| all.extend_from_slice(part));
+                }
+                Piece::Sized(prefix, text) => {
+                    let inside = text.sample();
+                    prefix.spell(inside.len(), |part| all.extend_from_slice(part));
+                    all.extend(inside);
+                }
+            }
+        }
+        all
     }
 }
 
@@ -164,6 +247,7 @@ impl Spelling {
             Spelling::Url => spell_by(value, is_unreserved, percent, to),
             Spelling::Json => spell_by(value, is_plain_in_json, escaped, to),
             Spelling::Path => spell_by(value, may_stand_in_path, percent, to),
+            Spelling::Scalar(scalar) => scalar.spell(value, to),
         }
     }
 
@@ -173,6 +257,7 @@ impl Spelling {
             Spelling::Raw => 1,
             Spelling::Url | Spelling::Path => 3,
             Spelling::Json => 6,
+            Spelling::Scalar(scalar) => scalar.longest(),
         }
     }
 
@@ -258,6 +343,20 @@ impl<'a> Sink<'a> {
 
     #[inline]
     pub(crate) fn push(&mut self, bytes: &[u8]) {
+        // Nearly always a request is written whole.
+        let end = self.len + bytes.len();
+        if self.skip == 0
+            && let Some(place) = self.into.get_mut(self.len..end)
+        {
+            place.copy_from_slice(bytes);
+            self.len = end;
+            return;
+        }
+        self.push_part(bytes);
+    }
+
+    #[cold]
+    fn push_part(&mut self, bytes: &[u8]) {
         let skipped = self.skip.min(bytes.len());
         self.skip -= skipped;
         let bytes = &bytes[skipped..];

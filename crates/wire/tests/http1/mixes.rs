@@ -5,8 +5,8 @@ use std::sync::Arc;
 use proptest::prelude::*;
 use wallfinder_wire::http1::{Http1, Options, Ready, Request, Shared};
 use wallfinder_wire::mix::{
-    Ask, Check, Expect, Follow, JsonIs, Mix, Order, Piece, Row, Slot, Source, Spelling, Table,
-    Take, Template, Text, Value,
+    Ask, Check, Expect, Follow, JsonIs, Mix, Order, Piece, Prefix, Row, Scalar, Slot, Source,
+    Spelling, Table, Take, Template, Text, Value,
 };
 use wallfinder_wire::{Answer, Judged, Outcome, Redirect, Transmit, Wire, WireError};
 
@@ -144,6 +144,7 @@ fn what_was_taken_is_sent_on_and_forgotten_with_its_user() {
     mix.kinds[0].expect.takes = vec![Take {
         variable: 0,
         from: Source::Json("/t".to_owned()),
+        fits: Vec::new(),
     }];
     let mut shared = shared(&mix, 1);
     let mut http1 = Http1::open(&shared);
@@ -313,4 +314,97 @@ fn what_is_known_is_renewed_for_requests_that_have_not_begun() {
             .unwrap_or_else(|| panic!("{body}: {sent}"));
     }
     assert_eq!(rest, "");
+}
+
+/// HEAD, GET, HEAD, GET on one connection: an answer to HEAD has no body, whatever its head says, and heads that are
+/// alike are no reason to take one for the other.
+#[test]
+fn head_is_mixed_with_other_methods() {
+    let head = Request::new("HEAD", "h", "/");
+    let mix = Mix::of_requests([("head", 1, head), ("get", 1, Request::get("h", "/"))]);
+    assert!(!mix.is_fixed(), "connections keep what they asked");
+    let mut shared = shared(&mix, 4);
+    let mut http1 = Http1::open(&shared);
+    for kind in [0, 1, 0, 1] {
+        http1.issue_one(&shared, ask(kind, 0));
+    }
+    written(&mut http1, &shared, 4096);
+    let whole = ok("", "hello");
+    let (only_head, _) = whole.split_at(whole.len() - 5);
+    for (answer, bytes) in [(only_head, 0), (&whole, 5), (only_head, 0), (&whole, 5)] {
+        let answer = answered(&mut http1, &mut shared, answer);
+        assert_eq!((answer.status, answer.body_bytes), (200, bytes));
+    }
+    // All of them at once.
+    for kind in [1, 0, 0, 1] {
+        http1.issue_one(&shared, ask(kind, 0));
+    }
+    written(&mut http1, &shared, 4096);
+    let all = [&whole, only_head, only_head, &whole].concat();
+    let mut rest = all.as_bytes();
+    for bytes in [5, 0, 0, 5] {
+        let taken = http1.handle_bytes(&mut shared, rest);
+        rest = &rest[taken..];
+        let Some(Outcome::Answered(answer)) = http1.poll_outcome() else {
+            panic!("it is whole")
+        };
+        assert_eq!(answer.body_bytes, bytes);
+    }
+    assert_eq!(rest, b"");
+}
+
+proptest! {
+    /// What stands behind lengths in lengths is written the same however little room there is, and each length is that of
+    /// what stands behind it.
+    #[test]
+    fn lengths_are_those_of_what_is_filled_in(
+        rows in prop::collection::vec("\\PC{0,200}", 1..4),
+        draws in prop::collection::vec(0_u32..9, 1..4),
+        room in 1_usize..90,
+    ) {
+        let rows: Vec<&str> = rows.iter().map(String::as_str).collect();
+        let mut mix = mix(&rows);
+        let column = slot(Value::Column { table: 0, column: 0 }, Spelling::Scalar(Scalar::Text));
+        let inner = Text::sized(Prefix::Varint, Text(vec![fixed("i"), column.clone()]));
+        let mut outer = Text(vec![column]);
+        outer.append(&inner);
+        mix.kinds[0].request.body = Text::sized(Prefix::Call, Text::sized(Prefix::Varint, outer));
+        let shared = shared(&mix, 4);
+        let sent = |room: usize| {
+            let mut http1 = Http1::open(&shared);
+            for draw in &draws {
+                http1.issue_one(&shared, ask(0, *draw));
+            }
+            let mut all = Vec::new();
+            let mut into = vec![0; room];
+            while http1.poll_transmit(&shared) == Transmit::Own {
+                let len = http1.write(&shared, &mut into);
+                all.extend_from_slice(&into[..len]);
+            }
+            all
+        };
+        let whole = sent(64 * 1024);
+        prop_assert_eq!(&sent(room), &whole);
+        let varint = |len: usize| match len {
+            ..0x80 => vec![len as u8],
+            _ => vec![len as u8 | 0x80, (len >> 7) as u8],
+        };
+        let mut expected = Vec::new();
+        for draw in &draws {
+            let row = rows[*draw as usize % rows.len()];
+            let inner = [b"i", row.as_bytes()].concat();
+            let outer = [row.as_bytes(), &varint(inner.len()), &inner].concat();
+            let message = [varint(outer.len()), outer].concat();
+            expected.push([&[0], &(message.len() as u32).to_be_bytes()[..], &message].concat());
+        }
+        let mut rest = &whole[..];
+        for body in expected {
+            let end = rest.windows(4).position(|four| four == b"\r\n\r\n").expect("a head ends") + 4;
+            let head = String::from_utf8_lossy(&rest[..end]).into_owned();
+            prop_assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())), "{}", head);
+            prop_assert_eq!(&rest[end..end + body.len()], &body[..]);
+            rest = &rest[end + body.len()..];
+        }
+        prop_assert_eq!(rest, b"");
+    }
 }

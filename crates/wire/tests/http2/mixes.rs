@@ -29,6 +29,7 @@ fn login_and_go_on() -> Mix {
     mix.kinds[0].expect.takes = vec![Take {
         variable: 0,
         from: Source::Header("x-token".to_owned()),
+        fits: Vec::new(),
     }];
     mix.kinds[0].expect.checks = vec![Check::Header("x-ok".to_owned(), "y".to_owned())];
     mix.kinds[1].request.headers[0].1 = slot(Value::Variable(0), Spelling::Raw);

@@ -1,0 +1,338 @@
+//! One value out of a message of protobuf, by the numbers of its fields, without making anything of the rest.
+//!
+//! ```text
+//!   /order/lines/1/id  ─►  field 3 │ field 2, the second of them │ field 1, a string
+//! ```
+//!
+//! A field that has no presence of its own and is not there has its default. A message that ends early gives what
+//! stands before its end.
+
+use std::io::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use super::scalar::{Encoded, Scalar, WireType};
+
+/// Where a value stands in a message, and how it is told as text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FieldPath {
+    /// From the message inwards; one or more.
+    pub steps: Vec<FieldStep>,
+    /// How the value is encoded.
+    pub scalar: Scalar,
+    /// Of an enum: its numbers and their names.
+    pub names: Vec<(i32, String)>,
+    /// Whether it has its default where the message around it is there, and it is not.
+    pub has_default: bool,
+}
+
+/// A field of a message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FieldStep {
+    /// Its number.
+    pub number: u32,
+    /// Which of several.
+    pub which: Which,
+}
+
+/// Which of the fields of one number.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Which {
+    /// The last, which counts.
+    Only,
+    /// Of a list, the nth from 0.
+    Nth(u32),
+    /// Of a map, the entry of this key; the key is field 1 in it, and its value field 2.
+    Key(Scalar, #[serde(with = "crate::bytes::one")] Vec<u8>),
+}
+
+/// A value as it stands in a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Raw<'m> {
+    Bytes(&'m [u8]),
+    Number(u64),
+}
+
+impl FieldPath {
+    /// The value in a message; with `has_default` its default, where it is not there.
+    pub(crate) fn find<'m>(&self, message: &'m [u8], has_default: bool) -> Option<Raw<'m>> {
+        let (last, outer) = self.steps.split_last()?;
+        let mut inside = message;
+        for step in outer {
+            let Raw::Bytes(bytes) = step.find(inside, Scalar::Bytes)? else {
+                return None;
+            };
+            inside = bytes;
+        }
+        let default = || match self.scalar.wire_type() {
+            WireType::Sized => Raw::Bytes(b""),
+            _ => Raw::Number(0),
+        };
+        let found = last.find(inside, self.scalar);
+        found.or_else(|| (has_default && self.has_default).then(default))
+    }
+
+    /// Gives a value as text, in pieces.
+    pub(crate) fn tell(&self, raw: Raw<'_>, mut to: impl FnMut(&[u8])) {
+        let mut digits = [0; 400];
+        let mut rest = &mut digits[..];
+        let number = match raw {
+            Raw::Bytes(bytes) if self.scalar == Scalar::Bytes => {
+                return encode_base64(bytes, to);
+            }
+            Raw::Bytes(bytes) => return to(bytes),
+            Raw::Number(number) => number,
+        };
+        if !self.names.is_empty() {
+            let named = self.names.iter().find(|(of, _)| *of == number as i32);
+            if let Some((_, name)) = named {
+                return to(name.as_bytes());
+            }
+        }
+        let written = match self.scalar {
+            Scalar::Text | Scalar::Bytes => return,
+            Scalar::Bool => return to(if number == 0 { b"false" } else { b"true" }),
+            Scalar::Int32 | Scalar::Sfixed32 => write!(rest, "{}", number as i32),
+            Scalar::Int64 | Scalar::Sfixed64 => write!(rest, "{}", number as i64),
+            Scalar::Uint32 | Scalar::Fixed32 => write!(rest, "{}", number as u32),
+            Scalar::Uint64 | Scalar::Fixed64 => write!(rest, "{number}"),
+            Scalar::Sint32 => {
+                let number = number as u32;
+                let value = (number >> 1) as i32 ^ -((number & 1) as i32);
+                write!(rest, "{value}")
+            }
+            Scalar::Sint64 => {
+                let value = (number >> 1) as i64 ^ -((number & 1) as i64);
+                write!(rest, "{value}")
+            }
+            Scalar::Float => match f32::from_bits(number as u32) {
+                value if value.is_finite() => write!(rest, "{value}"),
+                value => return to(not_finite(value.into())),
+            },
+            Scalar::Double => match f64::from_bits(number) {
+                value if value.is_finite() => write!(rest, "{value}"),
+                value => return to(not_finite(value)),
+            },
+        };
+        assert!(written.is_ok(), "no number has so many digits");
+        let left = rest.len();
+        to(&digits[..digits.len() - left]);
+    }
+}
+
+impl FieldPath {
+    /// Whether a value is this number, however that is written.
+    pub(crate) fn is_number(&self, raw: Raw<'_>, text: &str) -> bool {
+        let encoded = self.scalar.encoded(text.as_bytes());
+        let wanted = encoded.and_then(|encoded| as_number(&encoded, self.scalar));
+        wanted.is_some_and(|wanted| raw == Raw::Number(wanted))
+    }
+}
+
+impl FieldStep {
+    /// Its value in a message.
+    fn find<'m>(&self, message: &'m [u8], scalar: Scalar) -> Option<Raw<'m>> {
+        let mut found = None;
+        let mut nth = 0;
+        let mut records = Records(message);
+        while let Some((number, raw)) = records.next() {
+            if number != self.number {
+                continue;
+            }
+            match (&self.which, raw) {
+                (Which::Only, raw) => found = Some(raw),
+                (Which::Key(key_scalar, key), Raw::Bytes(entry)) => {
+                    if has_key(entry, *key_scalar, key) {
+                        found = Some(raw);
+                    }
+                }
+                (Which::Key(..), Raw::Number(_)) => {}
+                (Which::Nth(wanted), Raw::Bytes(packed))
+                    if scalar.wire_type() != WireType::Sized =>
+                {
+                    let mut packed = Records(packed);
+                    while let Some(value) = packed.value(scalar.wire_type() as u8) {
+                        if nth == *wanted {
+                            return Some(value);
+                        }
+                        nth += 1;
+                    }
+                }
+                (Which::Nth(wanted), raw) => {
+                    if nth == *wanted {
+                        return Some(raw);
+                    }
+                    nth += 1;
+                }
+            }
+        }
+        let is_sized = scalar.wire_type() == WireType::Sized;
+        found.filter(|raw| matches!(raw, Raw::Bytes(_)) == is_sized)
+    }
+}
+
+/// Whether an entry of a map has this key.
+fn has_key(entry: &[u8], scalar: Scalar, key: &[u8]) -> bool {
+    let step = FieldStep {
+        number: 1,
+        which: Which::Only,
+    };
+    match (step.find(entry, scalar), scalar.encoded(key)) {
+        (Some(Raw::Bytes(bytes)), _) => bytes == key,
+        (None, None) => key.is_empty(),
+        (Some(Raw::Number(number)), Some(wanted)) => Some(number) == as_number(&wanted, scalar),
+        (None, Some(wanted)) => as_number(&wanted, scalar) == Some(0),
+        (Some(Raw::Number(_)), None) => false,
+    }
+}
+
+fn as_number(encoded: &Encoded, scalar: Scalar) -> Option<u64> {
+    match Records(encoded.bytes()).value(scalar.wire_type() as u8)? {
+        Raw::Number(number) => Some(number),
+        Raw::Bytes(_) => None,
+    }
+}
+
+/// The fields of a message, one after the other, as far as it is one.
+struct Records<'m>(&'m [u8]);
+
+impl<'m> Records<'m> {
+    fn next(&mut self) -> Option<(u32, Raw<'m>)> {
+        let tag = self.varint()?;
+        let raw = self.value((tag & 7) as u8)?;
+        Some((u32::try_from(tag >> 3).ok()?, raw))
+    }
+
+    fn value(&mut self, wire_type: u8) -> Option<Raw<'m>> {
+        Some(match wire_type {
+            0 => Raw::Number(self.varint()?),
+            1 => {
+                let (bytes, rest) = self.0.split_first_chunk::<8>()?;
+                self.0 = rest;
+                Raw::Number(u64::from_le_bytes(*bytes))
+            }
+            2 => {
+                let len = usize::try_from(self.varint()?).ok()?;
+                let (bytes, rest) = self.0.split_at_checked(len)?;
+                self.0 = rest;
+                Raw::Bytes(bytes)
+            }
+            5 => {
+                let (bytes, rest) = self.0.split_first_chunk::<4>()?;
+                self.0 = rest;
+                Raw::Number(u32::from_le_bytes(*bytes).into())
+            }
+            // Groups, which nobody writes any more.
+            _ => return None,
+        })
+    }
+
+    fn varint(&mut self) -> Option<u64> {
+        let mut value = 0;
+        for (nth, byte) in self.0.iter().take(10).enumerate() {
+            value |= u64::from(byte & 0x7f) << (7 * nth);
+            if byte & 0x80 == 0 {
+                self.0 = &self.0[nth + 1..];
+                return Some(value);
+            }
+        }
+        None
+    }
+}
+
+fn not_finite(value: f64) -> &'static [u8] {
+    match (value.is_nan(), value > 0.0) {
+        (true, _) => b"NaN",
+        (_, true) => b"Infinity",
+        (_, false) => b"-Infinity",
+    }
+}
+
+fn encode_base64(bytes: &[u8], mut to: impl FnMut(&[u8])) {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for three in bytes.chunks(3) {
+        let mut padded = [0; 4];
+        padded[1..=three.len()].copy_from_slice(three);
+        let bits = u32::from_be_bytes(padded);
+        let mut four = [18, 12, 6, 0].map(|by| DIGITS[(bits >> by & 63) as usize]);
+        four[three.len() + 1..].fill(b'=');
+        to(&four);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(path: &FieldPath, message: &[u8]) -> Option<String> {
+        let raw = path.find(message, true)?;
+        let mut all = Vec::new();
+        path.tell(raw, |part| all.extend_from_slice(part));
+        Some(String::from_utf8(all).expect("it is text"))
+    }
+
+    fn path(steps: &[(u32, Which)], scalar: Scalar) -> FieldPath {
+        let step = |(number, which): &(u32, Which)| FieldStep {
+            number: *number,
+            which: which.clone(),
+        };
+        FieldPath {
+            steps: steps.iter().map(step).collect(),
+            scalar,
+            names: vec![],
+            has_default: true,
+        }
+    }
+
+    #[test]
+    fn values_are_found_by_their_numbers_and_told_as_json_has_them() {
+        use Which::{Key, Nth, Only};
+        // 1: "ab"; 2: packed 3, 4, and 5 alone; 3: {1: -2 (sint64)} twice; 4: {"k": 7}; 5: 1.5; 6: "\0\xff"
+        let message = b"\x0a\x02ab\x12\x02\x03\x04\x10\x05\x1a\x02\x08\x01\x1a\x02\x08\x03\
+            \x22\x05\x0a\x01k\x10\x07\x29\0\0\0\0\0\0\xf8\x3f\x32\x02\0\xff";
+        let key = |key: &str| Key(Scalar::Text, key.as_bytes().to_vec());
+        for (steps, scalar, expected) in [
+            (vec![(1, Only)], Scalar::Text, Some("ab")),
+            (vec![(2, Nth(0))], Scalar::Int32, Some("3")),
+            (vec![(2, Nth(2))], Scalar::Int32, Some("5")),
+            (vec![(2, Nth(3))], Scalar::Int32, None),
+            (vec![(3, Nth(1)), (1, Only)], Scalar::Sint64, Some("-2")),
+            (vec![(3, Only), (1, Only)], Scalar::Sint64, Some("-2")),
+            (vec![(3, Nth(2)), (1, Only)], Scalar::Sint64, None),
+            (vec![(4, key("k")), (2, Only)], Scalar::Int64, Some("7")),
+            (vec![(4, key("x")), (2, Only)], Scalar::Int64, None),
+            (vec![(5, Only)], Scalar::Double, Some("1.5")),
+            (vec![(6, Only)], Scalar::Bytes, Some("AP8=")),
+            // Not there, and so its default.
+            (vec![(7, Only)], Scalar::Bool, Some("false")),
+            (vec![(7, Only)], Scalar::Text, Some("")),
+        ] {
+            let mut path = path(&steps, scalar);
+            path.has_default = steps.iter().all(|(number, _)| *number == 7);
+            assert_eq!(told(&path, message).as_deref(), expected, "{steps:?}");
+        }
+        let mut size = path(&[(1, Only)], Scalar::Int32);
+        size.names = vec![(2, "LARGE".to_owned())];
+        assert_eq!(told(&size, b"\x08\x02").as_deref(), Some("LARGE"));
+        assert_eq!(told(&size, b"\x08\x03").as_deref(), Some("3"));
+        assert!(size.is_number(Raw::Number(2), "2.0"));
+        assert_eq!(size.find(b"", false), None);
+    }
+
+    #[test]
+    fn nonsense_is_no_message() {
+        let path = path(&[(1, Which::Only), (1, Which::Nth(1))], Scalar::Int64);
+        let mut bytes = Vec::new();
+        for seed in 0..20_000_u64 {
+            bytes.clear();
+            let mut state = seed;
+            for _ in 0..seed % 40 {
+                state = crate::random::mixed(state);
+                bytes.push(state as u8 & 0x1f);
+            }
+            let _ = told(&path, &bytes);
+        }
+        assert_eq!(told(&path, b"\x0a\x7f"), None);
+        assert_eq!(told(&path, &[0xff; 40]), None);
+    }
+}
