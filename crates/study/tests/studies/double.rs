@@ -80,7 +80,7 @@ impl DoubleApparatus {
 
     /// Every driver but our engine is not installed.
     pub(crate) fn engine_alone(mut self) -> DoubleApparatus {
-        for name in ["autocannon", "wrk", "h2load"] {
+        for name in ["autocannon", "autocannon-everywhere", "wrk", "h2load"] {
             self.missing
                 .insert(name.to_owned(), "not installed".to_owned());
         }
@@ -154,6 +154,11 @@ impl Apparatus for DoubleApparatus {
             });
         }
         Ok(measured)
+    }
+
+    fn take_over(&mut self, measured: &Step) -> Result<(), ApparatusError> {
+        self.log.push(format!("take {}", measured.name));
+        Ok(())
     }
 
     fn deviates(&mut self, deviation: Deviation<'_>) {
