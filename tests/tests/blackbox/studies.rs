@@ -1,5 +1,6 @@
 //! Studies as a user runs them: the real subjects, engine and clients, in a few short steps.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -213,18 +214,24 @@ fn a_study_that_was_killed_goes_on_where_it_ended() {
     running.wait(Duration::from_secs(20));
     let killed = place.last_run();
     let of_killed = place.run(&["report", &killed.to_string_lossy(), "--format", "json"]);
-    let before = list(&of_killed.json(), "/steps").len();
-    assert!((2..=8).contains(&before), "{before} steps");
+    // The last of them may not be whole. Where others disturbed one, it was measured twice.
+    let killed = of_killed.json();
+    let ended = list(&killed, "/steps").split_last().expect("steps").1;
+    let before: BTreeSet<&str> = ended
+        .iter()
+        .filter_map(|step| step["name"].as_str())
+        .collect();
+    assert!(!before.is_empty(), "{killed:.500}");
 
     let resumed = place.run(&[&args[..], &["--resume"]].concat()).ends_with(0);
-    let said = format!("{} of 8 steps were measured before", before - 1);
+    let said = format!("{} of 8 steps were measured before", before.len());
     assert!(resumed.err.contains(&said), "{said}: {}", resumed.err);
     let record = place.record();
     assert_eq!(json_at(&record, "/complete"), true);
     assert_eq!(claim(&record, "all-answered")["outcome"], "confirmed");
     // What was taken over is what was measured then.
     let first = |record: &Value| list(record, "/steps")[0]["started_utc"].clone();
-    assert_eq!(first(&record), first(&of_killed.json()));
+    assert_eq!(first(&record), first(&killed));
     assert!(record["caveats"].to_string().contains("cut short"));
 
     // It is whole: there is nothing left to do. Another load is another question.
