@@ -157,7 +157,6 @@ fn kept_results_are_of_claims_that_there_were_and_survive_writing() {
     }
 }
 
-/// Two claims of one study, one of which is of a part.
 #[test]
 fn a_run_without_a_part_leaves_what_was_kept_of_it() {
     let studies = studies();
