@@ -323,11 +323,13 @@ fn profiles() -> Profiles {
         categories: Vec::new(),
         functions: Vec::new(),
         sites: vec![site(true), site(false)],
-        tree: vec![Node {
-            name: "runtime.futex".to_owned(),
-            depth: 0,
-            value: 1_000_000,
-        }],
+        tree: [(0, "runtime.futex"), (1, "entry_SYSCALL_64_after_hwframe")]
+            .map(|(depth, name)| Node {
+                name: name.to_owned(),
+                depth,
+                value: 1_000_000,
+            })
+            .to_vec(),
     };
     Profiles {
         window_ns: 1_000_000_000,
