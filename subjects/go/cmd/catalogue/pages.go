@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -36,13 +37,25 @@ func useHugePages(ofHeap []byte) error {
 		if err := advise(from, to-from, unix.MADV_HUGEPAGE); err != nil {
 			return fmt.Errorf("--huge-pages: the kernel gives none: %w", err)
 		}
-		// Where the kernel cannot at once, it does so when it comes by.
-		if err := advise(from, to-from, madvCollapse); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.EAGAIN) {
-			return fmt.Errorf("--huge-pages: %w", err)
-		}
-		return hasHugePages()
+		return collapse(from, to-from)
 	}
 	return errors.Join(errors.New("--huge-pages: no heap was found in /proc/self/maps"), lines.Err())
+}
+
+// collapse has the kernel make huge pages of what is mapped. Where memory is in
+// pieces it may have to be asked more than once.
+func collapse(from, length uintptr) error {
+	var refused error
+	for range 20 {
+		refused = advise(from, length, madvCollapse)
+		has, err := hasHugePages()
+		if has || err != nil {
+			return err
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	none := errors.New("--huge-pages: the kernel gave none (/sys/kernel/mm/transparent_hugepage/enabled)")
+	return errors.Join(none, refused)
 }
 
 // advise tells the kernel of memory by its address: it belongs to the runtime,
@@ -54,17 +67,17 @@ func advise(from, length uintptr, advice int) error {
 	return nil
 }
 
-// hasHugePages fails where this process has none.
-func hasHugePages() error {
+// hasHugePages says whether this process has any.
+func hasHugePages() (bool, error) {
 	summary, err := os.ReadFile("/proc/self/smaps_rollup")
 	if err != nil {
-		return err
+		return false, err
 	}
 	for line := range strings.Lines(string(summary)) {
 		var kilobytes int
-		if n, _ := fmt.Sscanf(line, "AnonHugePages: %d kB", &kilobytes); n == 1 && kilobytes > 0 {
-			return nil
+		if n, _ := fmt.Sscanf(line, "AnonHugePages: %d kB", &kilobytes); n == 1 {
+			return kilobytes > 0, nil
 		}
 	}
-	return errors.New("--huge-pages: the kernel gave none (/sys/kernel/mm/transparent_hugepage/enabled)")
+	return false, nil
 }
