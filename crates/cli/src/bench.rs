@@ -355,6 +355,16 @@ impl Apparatus for Bench {
         }
     }
 
+    fn take_over(&mut self, measured: &Step) -> Result<(), ApparatusError> {
+        match self.session.interrupted() {
+            true => Err(ApparatusError::Interrupted),
+            false => {
+                let taken = self.session.take_over(measured.clone());
+                taken.map_err(|failed| self.interrupted_or(failed.message))
+            }
+        }
+    }
+
     fn deviates(&mut self, deviation: Deviation<'_>) {
         match deviation {
             Deviation::Skipped { step, why } => {

@@ -1096,7 +1096,7 @@ pub(crate) enum StudyCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct StudyRunFlags {
-    /// Name a built-in study, or a file.
+    /// Name a built-in study, or a file; `all` runs every built-in one with all of its parts.
     pub(crate) study: String,
     /// Run this much of it: smoke (seconds), demo (minutes), full (as the source, if it can be).
     #[arg(long, default_value = "smoke", help_heading = heading::LOAD)]
@@ -1104,6 +1104,10 @@ pub(crate) struct StudyRunFlags {
     /// Run this part of it too, such as size-sweep's `anomalies`; `study show` lists them.
     #[arg(long, value_name = "PART", value_delimiter = ',', help_heading = heading::LOAD)]
     pub(crate) with: Vec<String>,
+    /// Take over what runs in --runs that were cut short have measured of it, and run the rest. `all` leaves
+    /// studies out that such a run has whole.
+    #[arg(long, help_heading = heading::LOAD)]
+    pub(crate) resume: bool,
     #[command(flatten)]
     pub(crate) hosts: StudyHostFlags,
     #[command(flatten)]

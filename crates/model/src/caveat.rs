@@ -156,6 +156,13 @@ pub enum Caveat {
         /// What they did.
         why: String,
     },
+    /// A step of the plan did not run.
+    LeftOut {
+        /// Its name.
+        step: String,
+        /// Why.
+        why: String,
+    },
     /// The measured window was shorter than planned.
     WindowCut {
         /// Planned length.

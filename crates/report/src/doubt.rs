@@ -152,6 +152,7 @@ fn severity(caveat: &Caveat) -> f64 {
         | Caveat::SubjectEnded { .. }
         | Caveat::NotVerified
         | Caveat::MeasuredAgain { .. }
+        | Caveat::LeftOut { .. }
         | Caveat::DriverReportUnread { .. }
         | Caveat::DriverTargetUnchecked
         | Caveat::Incomplete { .. }

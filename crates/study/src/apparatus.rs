@@ -70,6 +70,9 @@ pub trait Apparatus {
     /// Runs one step against the subject that runs.
     fn run_step(&mut self, step: &StudyStep) -> Result<Step, ApparatusError>;
 
+    /// Keeps a step that was measured before, in an earlier run that was cut short.
+    fn take_over(&mut self, measured: &Step) -> Result<(), ApparatusError>;
+
     /// Told as the run goes on. Showing it must not change what is measured.
     fn deviates(&mut self, _deviation: Deviation<'_>) {}
 }

@@ -158,6 +158,7 @@ impl Place<'_> {
             groups,
             claims,
             charts,
+            text: self.text.to_owned(),
         };
         self.labels(&study, &raw.groups)?;
         self.links(&study, &raw.subjects)?;

@@ -176,10 +176,11 @@ const DISTURBED: &str = "` was disturbed: ";
 
 /// Why a claim stayed open, by the reason given.
 pub(crate) fn cause(because: &str) -> Cause {
-    match (because.starts_with(BETWEEN), because.contains(DISTURBED)) {
-        (_, true) => Cause::Disturbed,
-        (true, false) => Cause::Between,
-        (false, false) => Cause::Lacking,
+    match because.starts_with(BETWEEN) {
+        _ if because.contains(DISTURBED) => Cause::Disturbed,
+        true => Cause::Between,
+        false if because.contains(crate::data::DID_NOT_RUN) => Cause::NotRun,
+        false => Cause::Lacking,
     }
 }
 

@@ -264,11 +264,14 @@ impl Data {
             .iter()
             .find(|absent| absent.group == group && absent.driver == driver);
         match known {
-            Some(absent) => format!("`{group}` did not run with {driver}: {}", absent.why),
+            Some(absent) => format!("`{group}{DID_NOT_RUN}{driver}: {}", absent.why),
             None => format!("`{group}` with {driver} is not part of size {}", self.size),
         }
     }
 }
+
+/// What the reason has why steps are absent that were planned.
+pub(crate) const DID_NOT_RUN: &str = "` did not run with ";
 
 /// Bytes of data in each request; 0 where nothing is sent.
 fn bytes(entry: &Entry) -> f64 {

@@ -216,6 +216,59 @@ fn processors(fields: &mut Fields, side: &str, profiles: &Profiles) {
     fields.number(&format!("{side}.futex_with_callees_share"), all);
     let of_locks = quotient(Some(of_locks as f64), Some(futexes as f64));
     fields.number(&format!("{side}.futex_of_locks_share"), of_locks);
+    for (name, is_meant) in [
+        ("spinning", is_spinning as fn(&str) -> bool),
+        ("inflating", is_inflating),
+        ("utf8", is_of_utf8),
+    ] {
+        let own = cpu.functions.iter().filter(|part| is_meant(&part.name));
+        let own = own.fold(0i64, |sum, part| sum.saturating_add(part.own));
+        let part = cpu.share_of_busy(own);
+        fields.number(&format!("{side}.{name}_share"), Some(part));
+    }
+    let frames = frames_before_kernel(&cpu.tree);
+    fields.number(&format!("{side}.frames_before_kernel"), frames);
+}
+
+/// Go's wait for a lock that is about to be given back.
+fn is_spinning(function: &str) -> bool {
+    ["runtime.procyield", "runtime.procyieldAsm"]
+        .iter()
+        .any(|name| function.strip_suffix(".abi0").unwrap_or(function) == *name)
+}
+
+/// What takes the deflate format apart, by whichever library: `inflate_fast`, `miniz_oxide::inflate::core::decompress`.
+fn is_inflating(function: &str) -> bool {
+    function.contains("inflate") && !function.contains("deflate")
+}
+
+/// What reads and writes text as UTF-8, such as V8's decoder and simdutf.
+fn is_of_utf8(function: &str) -> bool {
+    let name = function.to_ascii_lowercase();
+    ["utf8", "utf-8", "utf_8", "simdutf"]
+        .iter()
+        .any(|part| name.contains(part))
+}
+
+/// How many frames are above the kernel on stacks that a system call ends, on average by what they have;
+/// `None` where there is no such stack.
+fn frames_before_kernel(tree: &[Node]) -> Option<f64> {
+    const ENTRIES: [&str; 3] = ["entry_SYSCALL_64", "do_syscall_64", "el0_svc"];
+    let (mut all, mut frames) = (0.0, 0.0);
+    // Of the frame by which this path is in the kernel.
+    let mut inside: Option<u32> = None;
+    for node in tree {
+        if inside.is_some_and(|depth| node.depth > depth) {
+            continue;
+        }
+        let is_entry = ENTRIES.iter().any(|entry| node.name.starts_with(entry));
+        inside = is_entry.then_some(node.depth);
+        if is_entry {
+            all += node.value as f64;
+            frames += node.value as f64 * f64::from(node.depth);
+        }
+    }
+    (all > 0.0).then(|| frames / all)
 }
 
 /// Time in futexes, with what the kernel does for them; and of it the time below a lock being taken or
@@ -359,6 +412,7 @@ fn load(fields: &mut Fields, step: &Step) {
     fields.number("in_flight", Some(step.in_flight_mean).filter(|n| *n > 0.0));
     fields.number("throughput", Some(step.throughput));
     fields.number("fairness", step.fairness);
+    fields.number("client.hosts", Some(step.clients.len().max(1) as f64));
     let answered = step.driver.answered.unwrap_or(step.counts.answered);
     fields.number("answered", Some(answered as f64));
     let kept = step.samples.as_ref().filter(|samples| samples.dropped == 0);
@@ -568,6 +622,38 @@ mod tests {
         assert_eq!(number(&profiles, of_locks), Some(0.1));
         profiles.readings[0].whole = None;
         assert_eq!(number(&profiles, share), Some(0.05));
+    }
+
+    #[test]
+    fn frames_are_counted_down_to_the_kernel_by_what_stacks_have() {
+        let node = |depth, name: &str, value| Node {
+            name: name.to_owned(),
+            depth,
+            value,
+        };
+        let tree = [
+            node(0, "main.call", 40),
+            node(1, "syscall.write", 30),
+            node(2, "entry_SYSCALL_64_after_hwframe", 30),
+            node(3, "do_syscall_64", 30),
+            node(1, "main.work", 10),
+            node(0, "runtime.mcall", 10),
+            node(1, "runtime.park", 10),
+            node(2, "runtime.schedule", 10),
+            node(3, "runtime.futex", 10),
+            node(4, "do_syscall_64", 10),
+        ];
+        assert_eq!(frames_before_kernel(&tree), Some(2.5));
+        assert_eq!(frames_before_kernel(&tree[4..9]), None);
+    }
+
+    #[test]
+    fn inflating_and_spinning_go_by_names() {
+        assert!(is_inflating("miniz_oxide::inflate::core::decompress"));
+        assert!(is_inflating("inflate_fast") && !is_inflating("deflate_slow"));
+        assert!(is_spinning("runtime.procyield.abi0") && is_spinning("runtime.procyieldAsm"));
+        assert!(!is_spinning("runtime.osyield"));
+        assert!(is_of_utf8("v8::internal::Utf8DecoderBase::Decode") && !is_of_utf8("memchr"));
     }
 
     #[test]

@@ -7,11 +7,14 @@ use wallfinder_model::{Arrival, Decode, Effort, Load, Nanos, Rate, Scenario, Sto
 use crate::Size;
 use crate::study::{Concurrency, Driver, Group, KernelLooks, Ramp, Speaks, Study};
 
-/// Time beside warm-up and window that a step takes: connecting, draining, starting a
-/// foreign driver.
-const OVERHEAD: Nanos = Nanos::from_millis(700);
+/// Time beside warm-up and window that a step of the engine takes: connecting, draining.
+const AROUND_ENGINE: Nanos = Nanos::from_millis(150);
+/// The same of a foreign driver, which is started and writes its report.
+const AROUND_FOREIGN: Nanos = Nanos::from_millis(500);
+/// Time until a subject listens, and until it has ended.
+const START: Nanos = Nanos::from_millis(300);
 /// Time that calibration of a step takes.
-const CALIBRATION: Nanos = Nanos::from_millis(700);
+const CALIBRATION: Nanos = Nanos::from_millis(900);
 
 /// Time of a request where it is counted, and for each byte of its data: on loopback, with
 /// everything for it on one processor.
@@ -32,6 +35,18 @@ fn squeezing(effort: Effort) -> u64 {
         Effort::Thorough => 900,
     };
     seconds * 1_000_000_000
+}
+
+/// How long steps take that run in this order, about: starts of their subjects among it.
+pub fn duration<'s>(steps: impl Iterator<Item = &'s StudyStep>) -> Nanos {
+    let (mut all, mut runs) = (0, None);
+    for step in steps {
+        let place = Some((&step.subject, step.round));
+        let start = if place == runs { 0 } else { START.0 };
+        runs = place;
+        all += start + step.duration().0;
+    }
+    Nanos(all)
 }
 
 /// One step of a study.
@@ -105,12 +120,7 @@ impl Study {
 
     /// How long a size takes, about.
     pub fn duration(&self, size: Size) -> Nanos {
-        let each = |step: &StudyStep| {
-            let calibration = if step.calibrate { CALIBRATION.0 } else { 0 };
-            let squeezes = step.squeeze.map_or(0, squeezing);
-            step.load.warmup.0 + step.window().0 + OVERHEAD.0 + calibration + squeezes
-        };
-        Nanos(self.expand(size).iter().map(each).sum())
+        duration(self.expand(size).iter())
     }
 
     fn steps_of(&self, group: &Group, run: &Ramp, round: u32, steps: &mut Vec<StudyStep>) {
@@ -242,6 +252,17 @@ impl StudyStep {
             round: self.round,
             rival: self.rival,
         }
+    }
+
+    /// How long it takes, about, of a subject that runs.
+    fn duration(&self) -> Nanos {
+        let calibration = if self.calibrate { CALIBRATION.0 } else { 0 };
+        let squeezes = self.squeeze.map_or(0, squeezing);
+        let around = match self.driver.is_engine() {
+            true => AROUND_ENGINE,
+            false => AROUND_FOREIGN,
+        };
+        Nanos(self.load.warmup.0 + self.window().0 + around.0 + calibration + squeezes)
     }
 
     /// How long it is measured, about.

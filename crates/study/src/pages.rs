@@ -62,6 +62,8 @@ struct Standing {
     numbers: String,
     /// Judged when the claim asked something else.
     is_earlier: bool,
+    /// The run it is of, where that is not the file's.
+    run: Option<String>,
 }
 
 impl Walk {
@@ -136,7 +138,7 @@ pub fn results(studies: &[Study], kept: &[Kept]) -> String {
          [the files](../../studies).\n\n| study | full size takes | kept: size, date | steps | measured: confirmed, contradicted, \
          open | earlier | not run | by figures: confirmed, contradicted, open |\n|---|---|---|---|---|---|---|---|\n"
     );
-    let mut causes: BTreeMap<Cause, usize> = BTreeMap::new();
+    let mut causes: BTreeMap<(bool, Option<Cause>), usize> = BTreeMap::new();
     for study in studies {
         let of = kept.iter().find(|kept| kept.study == study.id);
         let (measured, figures) = counts(study, kept, &mut causes);
@@ -166,17 +168,7 @@ pub fn results(studies: &[Study], kept: &[Kept]) -> String {
         "\nAll studies at full size, all parts among them, take about {:.1} hours.",
         all / 60.0
     );
-    let open: Vec<String> = causes
-        .iter()
-        .map(|(cause, count)| format!("{count} because {}", cause.label()))
-        .collect();
-    if !open.is_empty() {
-        let _ = writeln!(
-            page,
-            "\nOf the open ones, earlier ones among them: {}.",
-            open.join("; ")
-        );
-    }
+    open(&causes, &mut page);
     for study in studies {
         let _ = write!(page, "\n## {}\n\n", study.id);
         if let Some(of) = kept.iter().find(|kept| kept.study == study.id) {
@@ -215,6 +207,17 @@ pub fn results(studies: &[Study], kept: &[Kept]) -> String {
     page
 }
 
+/// Open claims by cause, a row for each.
+fn open(causes: &BTreeMap<(bool, Option<Cause>), usize>, page: &mut String) {
+    let of = |is_earlier, cause| causes.get(&(is_earlier, cause)).copied().unwrap_or(0);
+    page.push_str("\n| open, because | as it is asked now | earlier |\n|---|---|---|\n");
+    for cause in Cause::ALL.map(Some).into_iter().chain([None]) {
+        let label = cause.map_or("the cause was not kept", Cause::label);
+        let (now, earlier) = (of(false, cause), of(true, cause));
+        let _ = writeln!(page, "| {label} | {now} | {earlier} |");
+    }
+}
+
 /// How long a study takes at full size, about, with all of its parts.
 fn minutes(study: &Study) -> f64 {
     study.duration(Size::Full).0 as f64 / 60e9
@@ -225,7 +228,7 @@ fn minutes(study: &Study) -> f64 {
 fn counts(
     study: &Study,
     kept: &[Kept],
-    causes: &mut BTreeMap<Cause, usize>,
+    causes: &mut BTreeMap<(bool, Option<Cause>), usize>,
 ) -> ([usize; 5], [usize; 3]) {
     let (mut measured, mut figures) = ([0; 5], [0; 3]);
     for claim in &study.claims {
@@ -241,8 +244,9 @@ fn counts(
                 (false, Some(place)) => measured[place] += 1,
                 (_, None) => measured[4] += 1,
             }
-            if let Some(cause) = standing.cause {
-                *causes.entry(cause).or_default() += 1;
+            if !claim.is_by_figures() && standing.outcome == Some(Outcome::Open) {
+                let key = (standing.is_earlier, standing.cause);
+                *causes.entry(key).or_default() += 1;
             }
         }
     }
@@ -261,6 +265,7 @@ fn standings(study: &Study, claim: &Claim, kept: &[Kept]) -> Vec<Standing> {
             cause: None,
             numbers,
             is_earlier: false,
+            run: None,
         }];
     }
     let of = kept.iter().find(|kept| kept.study == study.id);
@@ -273,6 +278,7 @@ fn standings(study: &Study, claim: &Claim, kept: &[Kept]) -> Vec<Standing> {
             cause: found.and_then(|found| found.cause),
             numbers: found.map_or(String::new(), |found| found.numbers.clone()),
             is_earlier: found.is_some_and(|found| found.asked != study.asked(claim, size)),
+            run: found.and_then(|found| found.run.clone()),
         }
     });
     let all: Vec<Standing> = drivers.collect();
@@ -307,8 +313,10 @@ fn row(claim: &str, of: &Claim, standing: &Standing) -> String {
     let cause = standing
         .cause
         .map_or(String::new(), |cause| format!(", {}", cause.label()));
+    let run = standing.run.as_ref();
+    let run = run.map_or(String::new(), |run| format!(" (run: {run})"));
     format!(
-        "{claim} | {earlier}{word}{cause}{by} | {}",
+        "{claim} | {earlier}{word}{cause}{by}{run} | {}",
         cell(&standing.numbers)
     )
 }

@@ -63,6 +63,9 @@ pub struct KeptClaim {
     pub numbers: String,
     /// Fingerprint of what was asked.
     pub asked: String,
+    /// The run it is of, where that is not the file's: size and day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
 }
 
 /// Why a claim stayed open.
@@ -75,11 +78,18 @@ pub enum Cause {
     Disturbed,
     /// Something was not measured, or there was no interval.
     Lacking,
+    /// A driver or server that it asks for did not run.
+    NotRun,
 }
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Cause; 3] = [Cause::Between, Cause::Disturbed, Cause::Lacking];
+    pub const ALL: [Cause; 4] = [
+        Cause::Between,
+        Cause::Disturbed,
+        Cause::Lacking,
+        Cause::NotRun,
+    ];
 
     /// In words.
     pub const fn label(self) -> &'static str {
@@ -87,6 +97,7 @@ impl Cause {
             Cause::Between => "the data lie between",
             Cause::Disturbed => "others disturbed it",
             Cause::Lacking => "something was not measured",
+            Cause::NotRun => "a driver or server did not run",
         }
     }
 }
@@ -132,6 +143,24 @@ impl Kept {
         }
     }
 
+    /// The same with what was kept before of parts of the study that this run did not have.
+    pub fn beside(mut self, earlier: &Kept, whole: &Study) -> Kept {
+        let is_of_part = |kept: &&KeptClaim| {
+            let claim = whole.claims.iter().find(|claim| kept.is_of(claim));
+            claim.is_some_and(|claim| claim.part.is_some())
+        };
+        let run = format!("{}, {}", earlier.size, earlier.date);
+        for kept in earlier.claims.iter().filter(is_of_part) {
+            if self.claims.iter().all(|own| own.id != kept.id) {
+                self.claims.push(KeptClaim {
+                    run: kept.run.clone().or_else(|| Some(run.clone())),
+                    ..kept.clone()
+                });
+            }
+        }
+        self
+    }
+
     /// The file's text.
     pub fn text(&self) -> String {
         let mut text = String::from("# Written by `wallfinder study keep`.\n\n");
@@ -158,7 +187,13 @@ impl KeptClaim {
             cause: is_open.then(|| crate::claims::cause(&outcome.because)),
             numbers: outcome.because.clone(),
             asked: study.asked(claim, size),
+            run: None,
         })
+    }
+
+    /// Whether it is an outcome of a claim.
+    fn is_of(&self, claim: &Claim) -> bool {
+        self.id.split('/').next() == Some(&claim.id)
     }
 }
 

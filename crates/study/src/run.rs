@@ -8,6 +8,9 @@
 //!  read/engine/c64/round3/disturbed1   what was measured first
 //! ```
 //!
+//! A run that was cut short can be taken up again: steps that were measured before are kept as they are, in
+//! their places, and the others run.
+//!
 //! Not without end: [`REPEATS`] times, for a part of the steps, and no more in a group whose steps
 //! were disturbed each time, [`PATIENCE`] of them: that is how it is there.
 
@@ -64,6 +67,18 @@ pub struct Ran {
 /// Runs a study at one size. Whatever goes wrong with a step, a driver or a subject leaves
 /// the others running, and is the reason why claims stay open.
 pub fn run(study: &Study, size: Size, apparatus: &mut dyn Apparatus) -> Ran {
+    resume(study, size, apparatus, Vec::new())
+}
+
+/// The same, with steps that were measured before: of a run of the same study at the same size, on the same
+/// machine. `measured` has them by their names, those that were disturbed and measured again among them;
+/// others are not looked at.
+pub fn resume(
+    study: &Study,
+    size: Size,
+    apparatus: &mut dyn Apparatus,
+    measured: Vec<Step>,
+) -> Ran {
     let steps = study.expand(size);
     let mut course = Course {
         environment: apparatus.environment(),
@@ -72,6 +87,7 @@ pub fn run(study: &Study, size: Size, apparatus: &mut dyn Apparatus) -> Ran {
         in_vain: BTreeMap::new(),
         missing: Vec::new(),
         rates: Rates::default(),
+        before: by_label(measured),
         ran: Vec::new(),
         skipped: Vec::new(),
         interrupted: false,
@@ -98,6 +114,8 @@ struct Course<'a> {
     missing: Vec<(String, String)>,
     /// Of links that this machine decides.
     rates: Rates,
+    /// What was measured before, by label: the step, and before it what was disturbed.
+    before: BTreeMap<String, Vec<Step>>,
     ran: Vec<Step>,
     skipped: Vec<Skipped>,
     interrupted: bool,
@@ -139,6 +157,15 @@ impl Course<'_> {
             self.skip_all(&able, "the run was interrupted");
             return;
         }
+        if able
+            .iter()
+            .all(|step| self.before.contains_key(&step.label))
+        {
+            for step in able {
+                self.run_step(step);
+            }
+            return;
+        }
         let settled = match self.rates.settle(subject, &self.ran) {
             Ok(settled) => settled,
             Err(why) => {
@@ -172,6 +199,10 @@ impl Course<'_> {
             self.skip(step, "the run was interrupted");
             return;
         }
+        if let Some(before) = self.before.remove(&step.label) {
+            self.take_over(step, before);
+            return;
+        }
         match self.measure(step) {
             Ok(measured) => {
                 let measured = self.undisturbed(step, measured);
@@ -182,6 +213,28 @@ impl Course<'_> {
                 self.skip(step, "the run was interrupted");
             }
             Err(ApparatusError::Failed(why)) => self.skip(step, &why),
+        }
+    }
+
+    /// Keeps what was measured before.
+    fn take_over(&mut self, step: &StudyStep, before: Vec<Step>) {
+        let last = before.len().saturating_sub(1);
+        self.repeats_left = self.repeats_left.saturating_sub(last);
+        for (nth, measured) in before.into_iter().enumerate() {
+            let mut measured = self.judged(step, measured);
+            if nth < last {
+                let why = disturbance(&measured).unwrap_or_default();
+                give_way(&mut measured, step, nth + 1, why);
+            }
+            match self.apparatus.take_over(&measured) {
+                Ok(()) => self.keep(measured),
+                Err(ApparatusError::Interrupted) => {
+                    self.interrupted = true;
+                    self.skip(step, "the run was interrupted");
+                    return;
+                }
+                Err(ApparatusError::Failed(why)) => self.skip(step, &why),
+            }
         }
     }
 
@@ -198,9 +251,7 @@ impl Course<'_> {
             match self.measure(step) {
                 Ok(next) => {
                     let mut disturbed = std::mem::replace(&mut kept, next);
-                    disturbed.name = format!("{}/disturbed{again}", step.label);
-                    disturbed.cell = None;
-                    disturbed.caveats.push(Caveat::MeasuredAgain { why });
+                    give_way(&mut disturbed, step, again, why);
                     self.keep(disturbed);
                 }
                 Err(ApparatusError::Interrupted) => {
@@ -234,14 +285,19 @@ impl Course<'_> {
     }
 
     fn measure(&mut self, step: &StudyStep) -> Result<Step, ApparatusError> {
-        let mut measured = self.apparatus.run_step(step)?;
-        measured.name = step.label.clone();
+        let measured = self.apparatus.run_step(step)?;
+        Ok(self.judged(step, measured))
+    }
+
+    /// A step under its own name, with its verdict.
+    fn judged(&self, step: &StudyStep, mut measured: Step) -> Step {
+        measured.name.clone_from(&step.label);
         measured.cell = Some(step.cell());
         if !is_squeezed(&measured) {
             let verdict = wallfinder_judge::judge_step(&measured, &self.environment);
             measured.verdict = Some(verdict);
         }
-        Ok(measured)
+        measured
     }
 
     fn unavailable(&self, step: &StudyStep) -> Option<String> {
@@ -287,6 +343,33 @@ pub fn refine(steps: &mut [Step], environment: &Environment) {
             step.verdict = Some(verdict);
         }
     }
+}
+
+/// Names a step that was disturbed and measured again, for the nth time.
+fn give_way(disturbed: &mut Step, step: &StudyStep, nth: usize, why: String) {
+    disturbed.name = format!("{}/disturbed{nth}", step.label);
+    disturbed.cell = None;
+    let again = Caveat::MeasuredAgain { why };
+    if !disturbed.caveats.contains(&again) {
+        disturbed.caveats.push(again);
+    }
+}
+
+/// Steps by the label that they were planned by, in the order in which they were measured. One that was to be
+/// measured again, and was not, is not measured.
+fn by_label(measured: Vec<Step>) -> BTreeMap<String, Vec<Step>> {
+    let mut labels: BTreeMap<String, Vec<Step>> = BTreeMap::new();
+    for step in measured {
+        let label = label_of(&step).to_owned();
+        labels.entry(label).or_default().push(step);
+    }
+    labels.retain(|label, of| of.last().is_some_and(|last| last.name == *label));
+    labels
+}
+
+/// The label by which a step was planned, were it disturbed or not.
+pub fn label_of(step: &Step) -> &str {
+    step.name.split("/disturbed").next().unwrap_or(&step.name)
 }
 
 /// The group and the driver of a step.

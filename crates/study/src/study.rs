@@ -44,6 +44,8 @@ pub struct Study {
     pub claims: Vec<Claim>,
     /// What is drawn.
     pub charts: Vec<ChartPlan>,
+    /// The file's text.
+    pub text: String,
 }
 
 /// The hosts of a study's two sides; `None`: this one.
@@ -286,6 +288,11 @@ impl Study {
                     .any(|run| run.sizes.contains(size))
             })
             .collect()
+    }
+
+    /// The subject of this name.
+    pub fn subject(&self, name: &str) -> Option<&SubjectSpec> {
+        self.subjects.iter().find(|subject| subject.name == name)
     }
 
     /// The driver of this name.

@@ -230,6 +230,26 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
         "share of all whose leaf has a name",
     ),
     (
+        "profile.spinning_share",
+        Kind::Number,
+        "share of Go's procyield, which waits for a lock on the processor; 0 where it is not among the largest functions",
+    ),
+    (
+        "profile.inflating_share",
+        Kind::Number,
+        "share of functions that inflate, by their names; those among the largest",
+    ),
+    (
+        "profile.utf8_share",
+        Kind::Number,
+        "share of functions that decode or encode UTF-8, by their names; those among the largest",
+    ),
+    (
+        "profile.frames_before_kernel",
+        Kind::Number,
+        "frames above the kernel on stacks that a system call ends, on average",
+    ),
+    (
         "profile.waiting",
         Kind::Number,
         "goroutines that wait at any moment: blocked seconds per second, idle waits left out",
@@ -376,6 +396,26 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
         "share of all whose leaf has a name",
     ),
     (
+        "client_profile.spinning_share",
+        Kind::Number,
+        "share of Go's procyield, which waits for a lock on the processor; 0 where it is not among the largest functions",
+    ),
+    (
+        "client_profile.inflating_share",
+        Kind::Number,
+        "share of functions that inflate, by their names; those among the largest",
+    ),
+    (
+        "client_profile.utf8_share",
+        Kind::Number,
+        "share of functions that decode or encode UTF-8, by their names; those among the largest",
+    ),
+    (
+        "client_profile.frames_before_kernel",
+        Kind::Number,
+        "frames above the kernel on stacks that a system call ends, on average",
+    ),
+    (
         "server_bound",
         Kind::Truth,
         "the wall stands on the server's side",
@@ -384,6 +424,11 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
         "client.cpu_per_request_us",
         Kind::Number,
         "CPU time of the driver's processes per good answer",
+    ),
+    (
+        "client.hosts",
+        Kind::Number,
+        "hosts that the load came from",
     ),
     ("client.cores", Kind::Number, "cores that the driver used"),
     (

@@ -1,7 +1,9 @@
 //! Studies as a user runs them: the real subjects, engine and clients, in a few short steps.
 
-use std::time::Duration;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::Value;
 use wallfinder_tests::{
     Place, alone, busily, has_apparatus, json_at, skip, subjects, things_of_ours,
@@ -146,6 +148,104 @@ fn a_study_of_three_protocols_counts_judges_and_is_shown_cell_by_cell() {
         foreign.err.contains("none of the record's steps"),
         "{}",
         foreign.err
+    );
+}
+
+/// Eight steps of a third of a second on one server.
+fn steps(port: u16) -> String {
+    format!(
+        r#"schema = "wallfinder.study/1"
+id = "steps"
+title = "Step by step"
+source = "a page"
+question = "Do they answer?"
+method = "One message."
+
+[[driver]]
+name = "engine"
+
+[[subject]]
+name = "tcp"
+command = ["echo", "--protocol", "tcp"]
+port = {port}
+
+[[group]]
+id = "tcp"
+subject = "tcp"
+speaks = "framed"
+
+[[group.run]]
+sizes = ["smoke"]
+drivers = ["engine"]
+payload = [100]
+clients = [1, 2, 3, 4]
+rounds = 2
+warmup = "50ms"
+window = "300ms"
+
+[[claim]]
+id = "all-answered"
+claim = "Every step is there"
+source = "a page"
+calm = false
+confirmed = 'size(steps) == 8'
+contradicted = 'size(steps) < 8'
+because = "{{size(steps)}} steps"
+"#
+    )
+}
+
+#[test]
+fn a_study_that_was_killed_goes_on_where_it_ended() {
+    let _turn = busily();
+    if subjects().is_none() {
+        return skip("the subjects are not built (make subjects)");
+    }
+    let place = Place::new();
+    let file = place.file("steps.toml", steps(wallfinder_tests::free_port()));
+    let file = file.to_string_lossy();
+    let args = ["study", "run", &file, "--size", "smoke"];
+    let running = place.start(&args);
+    let until = Instant::now() + Duration::from_secs(30);
+    while !running.err().contains("100B/c3") && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    running.signal(Signal::KILL);
+    running.wait(Duration::from_secs(20));
+    let killed = place.last_run();
+    let of_killed = place.run(&["report", &killed.to_string_lossy(), "--format", "json"]);
+    // The last of them may not be whole. Where others disturbed one, it was measured twice.
+    let killed = of_killed.json();
+    let ended = list(&killed, "/steps").split_last().expect("steps").1;
+    let before: BTreeSet<&str> = ended
+        .iter()
+        .filter_map(|step| step["name"].as_str())
+        .collect();
+    assert!(!before.is_empty(), "{killed:.500}");
+
+    let resumed = place.run(&[&args[..], &["--resume"]].concat()).ends_with(0);
+    let said = format!("{} of 8 steps were measured before", before.len());
+    assert!(resumed.err.contains(&said), "{said}: {}", resumed.err);
+    let record = place.record();
+    assert_eq!(json_at(&record, "/complete"), true);
+    assert_eq!(claim(&record, "all-answered")["outcome"], "confirmed");
+    // What was taken over is what was measured then.
+    let first = |record: &Value| list(record, "/steps")[0]["started_utc"].clone();
+    assert_eq!(first(&record), first(&killed));
+    assert!(record["caveats"].to_string().contains("cut short"));
+
+    // It is whole: there is nothing left to do. Another load is another question.
+    let whole = place.last_run();
+    let again = place.run(&[&args[..], &["--resume"]].concat()).ends_with(0);
+    assert!(again.err.contains("has it whole"), "{}", again.err);
+    assert_eq!(place.last_run(), whole);
+    let text = std::fs::read_to_string(&*file).expect("the study");
+    place.file("steps.toml", text.replace("300ms", "310ms"));
+    let other = place.run(&[&args[..], &["--resume"]].concat()).ends_with(0);
+    assert!(
+        other.err.contains("0 of 8 steps were measured before"),
+        "{}",
+        other.err
     );
 }
 

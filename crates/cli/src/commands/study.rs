@@ -1,5 +1,8 @@
 //! `study`: the built-in experiments, run over the real engine, drivers and subjects.
 
+mod all;
+mod resume;
+
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,7 +16,9 @@ use wallfinder_model::scenario::Programs;
 use wallfinder_model::{Caveat, Load, Plan, Record, Step};
 use wallfinder_report::number;
 use wallfinder_study::results::Kept;
-use wallfinder_study::{Hosts, SEED, Size, Study, StudyStep, SubjectSpec, builtin, claims};
+use wallfinder_study::{
+    Hosts, SEED, Size, Skipped, Study, StudyStep, SubjectSpec, builtin, claims,
+};
 use wallfinder_sys::file::{self, Source};
 use wallfinder_sys::process;
 use wallfinder_testbed::child::RunAs;
@@ -40,6 +45,7 @@ pub(crate) fn dispatch(command: StudyCommand) -> Result<(), Failed> {
     match command {
         StudyCommand::List => list(),
         StudyCommand::Show { study } => show(&study),
+        StudyCommand::Run(flags) if flags.study == all::NAME => all::run(&flags),
         StudyCommand::Run(flags) => {
             let mut study = load(&flags.study)?;
             study.keep_parts(&flags.with).map_err(Failed::usage)?;
@@ -55,7 +61,8 @@ pub(crate) fn dispatch(command: StudyCommand) -> Result<(), Failed> {
                 as_user: flags.children.as_user,
                 env: flags.children.env,
             };
-            run(&study, flags.size, programs, &flags.output)
+            let resumed = flags.resume.then_some(&flags.with[..]);
+            run(&study, flags.size, programs, &flags.output, resumed)
         }
         StudyCommand::Keep { run, into } => keep(&run, &into),
         StudyCommand::New { file, from } => new(&file, &from),
@@ -160,7 +167,19 @@ fn keep(run: &Path, into: &Path) -> Result<(), Failed> {
     judge_claims(&mut record, Some(&name))?;
     let kept = Kept::of(&study, size, &record);
     let file = into.join(format!("{}.toml", kept.study));
+    let kept = match file.exists() && !has_parts {
+        true => kept.beside(&kept_in(&file)?, &with_parts(&name, true)?),
+        false => kept,
+    };
     output::put(&kept.text(), Some(&file))
+}
+
+/// What was kept before in a file.
+fn kept_in(file: &Path) -> Result<Kept, Failed> {
+    let text = file::read_text(Source::File(file.into()), STUDY_BYTES_MAX, file::PATIENCE);
+    let text =
+        text.map_err(|error| Failed::usage(format!("{} cannot be read: {error}", file.display())))?;
+    Kept::parse(&file.display().to_string(), &text).map_err(|error| exit::in_file(&error))
 }
 
 /// Longest study file.
@@ -185,10 +204,28 @@ pub(crate) fn judge_claims(record: &mut Record, named: Option<&str>) -> Result<(
     let Some((name, has_parts, size)) = study_of(record, named)? else {
         return Ok(());
     };
-    let judged = claims::judge(&with_parts(&name, has_parts)?, size, &record.steps, &[]);
+    let skipped = skipped(record);
+    let judged = claims::judge(
+        &with_parts(&name, has_parts)?,
+        size,
+        &record.steps,
+        &skipped,
+    );
     record.claims = judged.outcomes;
     record.charts = judged.charts;
     Ok(())
+}
+
+/// What the run left out, and why: a driver that is not installed, and how it is.
+fn skipped(record: &Record) -> Vec<Skipped> {
+    let left_out = record.caveats.iter().filter_map(|caveat| match caveat {
+        Caveat::LeftOut { step, why } => Some(Skipped {
+            label: step.clone(),
+            why: why.clone(),
+        }),
+        _ => None,
+    });
+    left_out.collect()
 }
 
 /// The study that a record is of, by its name or the one given: whether its parts were run, and at which size. `None`
@@ -248,7 +285,14 @@ fn unknown(name: &str) -> Failed {
     ))
 }
 
-fn run(study: &Study, size: Size, programs: Programs, output: &OutputFlags) -> Result<(), Failed> {
+/// `resumed` are the parts that earlier runs are to have had, where what they measured is taken over.
+fn run(
+    study: &Study,
+    size: Size,
+    programs: Programs,
+    output: &OutputFlags,
+    resumed: Option<&[String]>,
+) -> Result<(), Failed> {
     let run_as =
         RunAs::decide(programs.as_user.as_deref(), &programs.env).map_err(Failed::usage)?;
     let steps = study.expand(size);
@@ -294,6 +338,16 @@ fn run(study: &Study, size: Size, programs: Programs, output: &OutputFlags) -> R
         steps.len(),
         number::length(study.duration(size).0)
     ));
+    let mut measured = resume::Measured::default();
+    if let Some(parts) = resumed {
+        measured = resume::measured(&output.runs, (study, parts, size), &plan, &environment);
+        presenter.say(&measured.said(&steps));
+        if let Some(whole) = &measured.whole {
+            let shown = whole.display();
+            presenter.say(&format!("a run has it whole: wallfinder report {shown}"));
+            return Ok(());
+        }
+    }
     let mut session = Session::begin(
         plan,
         Beside::default(),
@@ -302,8 +356,12 @@ fn run(study: &Study, size: Size, programs: Programs, output: &OutputFlags) -> R
         interrupts,
         presenter,
     )?;
+    let text = secrets::scrubbed_so_far(&study.text);
+    let written = session.folder().write(resume::STUDY, text.as_bytes());
+    written.map_err(Failed::run)?;
     let doubt = placement.shared_cores(&[]);
     session.record.caveats.extend(doubt);
+    session.record.caveats.extend(measured.caveat());
     let mut bench = Bench {
         session,
         placement,
@@ -318,15 +376,16 @@ fn run(study: &Study, size: Size, programs: Programs, output: &OutputFlags) -> R
         programs,
         run_as,
     };
-    let ran = wallfinder_study::run(study, size, &mut bench);
+    let ran = wallfinder_study::resume(study, size, &mut bench, measured.steps);
     let failed = bench.failed;
     let mut session = bench.session;
     session.record.steps = ran.steps;
     session.record.claims = ran.claims;
     session.record.charts = ran.charts;
     for skipped in &ran.skipped {
-        session.record.caveats.push(Caveat::Note {
-            text: format!("left out {}: {}", skipped.label, skipped.why),
+        session.record.caveats.push(Caveat::LeftOut {
+            step: skipped.label.clone(),
+            why: skipped.why.clone(),
         });
     }
     let result = match ran.faults.as_slice() {

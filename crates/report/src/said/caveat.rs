@@ -204,6 +204,10 @@ pub fn caveat(caveat: &Caveat) -> Worded {
             format!("What was disturbed was measured again: {why}."),
             "Claims look at the second; the first stands beside it.",
         ),
+        Caveat::LeftOut { step, why } => (
+            format!("Left out {step}: {why}."),
+            "Claims that need it stay open.",
+        ),
         Caveat::NotSteady { ratio, at_ns } => (
             format!(
                 "Throughput changed within the window, to {} × after {}.",

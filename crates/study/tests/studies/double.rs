@@ -80,7 +80,7 @@ impl DoubleApparatus {
 
     /// Every driver but our engine is not installed.
     pub(crate) fn engine_alone(mut self) -> DoubleApparatus {
-        for name in ["autocannon", "wrk", "h2load"] {
+        for name in ["autocannon", "autocannon-everywhere", "wrk", "h2load"] {
             self.missing
                 .insert(name.to_owned(), "not installed".to_owned());
         }
@@ -154,6 +154,11 @@ impl Apparatus for DoubleApparatus {
             });
         }
         Ok(measured)
+    }
+
+    fn take_over(&mut self, measured: &Step) -> Result<(), ApparatusError> {
+        self.log.push(format!("take {}", measured.name));
+        Ok(())
     }
 
     fn deviates(&mut self, deviation: Deviation<'_>) {
@@ -318,11 +323,13 @@ fn profiles() -> Profiles {
         categories: Vec::new(),
         functions: Vec::new(),
         sites: vec![site(true), site(false)],
-        tree: vec![Node {
-            name: "runtime.futex".to_owned(),
-            depth: 0,
-            value: 1_000_000,
-        }],
+        tree: [(0, "runtime.futex"), (1, "entry_SYSCALL_64_after_hwframe")]
+            .map(|(depth, name)| Node {
+                name: name.to_owned(),
+                depth,
+                value: 1_000_000,
+            })
+            .to_vec(),
     };
     Profiles {
         window_ns: 1_000_000_000,

@@ -132,7 +132,7 @@ fn client_ceiling_has_the_steps_of_its_description() {
     let steps = |size: Size| study.expand(size).len();
     assert_eq!(
         (steps(Size::Smoke), steps(Size::Demo), steps(Size::Full)),
-        (14, 70, 127)
+        (16, 82, 169)
     );
     let full = study.expand(Size::Full);
     let is_of_depth = |step: &&StudyStep| step.group.starts_with("simple-deep-");
@@ -144,7 +144,13 @@ fn client_ceiling_has_the_steps_of_its_description() {
     let drivers: BTreeSet<&str> = full.iter().map(|s| s.driver.name.as_str()).collect();
     assert_eq!(
         drivers,
-        BTreeSet::from(["engine", "autocannon", "wrk", "h2load"])
+        BTreeSet::from([
+            "engine",
+            "autocannon",
+            "autocannon-everywhere",
+            "wrk",
+            "h2load"
+        ])
     );
     let connections: Vec<u32> = full
         .iter()
@@ -159,5 +165,16 @@ fn client_ceiling_keeps_to_its_time() {
     let study = builtin::find("client-ceiling").unwrap().study().unwrap();
     assert!(study.duration(Size::Smoke) < Nanos::from_secs(30));
     assert!(study.duration(Size::Demo) <= Nanos::from_secs(5 * 60));
-    assert!(study.duration(Size::Full) < Nanos::from_secs(60 * 60));
+    assert!(study.duration(Size::Full) < Nanos::from_secs(25 * 60));
+}
+
+#[test]
+fn all_studies_at_full_size_are_a_morning() {
+    let studies = builtin::ALL.iter().map(|builtin| builtin.study().unwrap());
+    let all: u64 = studies.map(|study| study.duration(Size::Full).0).sum();
+    assert!(
+        all < Nanos::from_secs(200 * 60).0,
+        "{} s",
+        all / 1_000_000_000
+    );
 }

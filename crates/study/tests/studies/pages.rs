@@ -158,6 +158,39 @@ fn kept_results_are_of_claims_that_there_were_and_survive_writing() {
 }
 
 #[test]
+fn a_run_without_a_part_leaves_what_was_kept_of_it() {
+    let studies = studies();
+    let whole = studies.iter().find(|study| study.id == "size-sweep");
+    let whole = whole.unwrap();
+    let id_of = |has_part: bool| {
+        let found = whole.claims.iter().find(|claim| {
+            claim.part.is_some() == has_part && claim.for_each.is_empty() && !claim.is_by_figures()
+        });
+        found.unwrap().id.clone()
+    };
+    let (of_part, plain) = (id_of(true), id_of(false));
+    let kept = |ids: &[&String], date: &str| {
+        let claims: String = ids
+            .iter()
+            .map(|id| format!("[[claim]]\nid = \"{id}\"\noutcome = \"confirmed\"\nasked = \"0\"\n"))
+            .collect();
+        let text = format!(
+            "schema = \"wallfinder.results/1\"\nstudy = \"size-sweep\"\nsize = \"full\"\ndate = \"{date}\"\n\
+             tool = \"t\"\nmachine = \"m\"\nsteps = 1\n{claims}"
+        );
+        Kept::parse("kept.toml", &text).unwrap()
+    };
+    let earlier = kept(&[&of_part, &plain], "2026-11-01");
+    let now = kept(&[], "2026-11-02").beside(&earlier, whole);
+    assert_eq!(now.claims.len(), 1, "{now:?}");
+    assert_eq!(now.claims[0].id, of_part);
+    assert_eq!(now.claims[0].run.as_deref(), Some("full, 2026-11-01"));
+    // What the run has itself stands.
+    let own = kept(&[&of_part], "2026-11-02").beside(&earlier, whole);
+    assert_eq!(own.claims[0].run, None);
+}
+
+#[test]
 fn what_is_asked_changes_with_a_condition_and_with_a_group_and_not_with_its_window() {
     let text = crate::files::SMALL;
     let asked = |text: &str| {

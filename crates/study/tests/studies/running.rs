@@ -2,7 +2,7 @@
 
 use wallfinder_model::Wall;
 use wallfinder_model::record::Outcome;
-use wallfinder_study::{Size, Study, claims, run};
+use wallfinder_study::{Size, Study, claims, resume, run};
 
 use crate::double::{Costs, DoubleApparatus};
 use crate::files::SMALL;
@@ -91,6 +91,63 @@ fn an_interrupt_keeps_what_was_measured_and_stops_the_subject() {
     assert_eq!((ran.steps.len(), ran.skipped.len()), (2, 2));
     assert_eq!(apparatus.log.last().unwrap(), "stop");
     assert!(!apparatus.log.contains(&"run simple/wrk/c10".to_owned()));
+}
+
+#[test]
+fn a_run_that_was_cut_short_goes_on_where_it_ended() {
+    let mut cut = apparatus();
+    cut.interrupt_at = Some("simple/wrk/c1".to_owned());
+    let before = run(&study(), Size::Smoke, &mut cut).steps;
+    let mut rest = apparatus();
+    let resumed = resume(&study(), Size::Smoke, &mut rest, before.clone());
+    assert_eq!(
+        rest.log,
+        [
+            "ask engine",
+            "ask wrk",
+            "start catalogue",
+            "take simple/engine/c1",
+            "take simple/engine/c10",
+            "run simple/wrk/c1",
+            "run simple/wrk/c10",
+            "stop",
+        ]
+    );
+    let whole = run(&study(), Size::Smoke, &mut apparatus());
+    assert_eq!(resumed.steps, whole.steps);
+    assert_eq!(resumed.claims, whole.claims);
+    // Nothing is left to run: nothing is started.
+    let mut none = apparatus();
+    let all = resume(&study(), Size::Smoke, &mut none, whole.steps.clone());
+    assert_eq!(all.steps, whole.steps);
+    assert!(!none.log.contains(&"start catalogue".to_owned()));
+}
+
+#[test]
+fn what_was_disturbed_is_taken_over_beside_what_was_measured_again() {
+    let disturbed = || {
+        let mut apparatus = apparatus();
+        apparatus.others_on_client = 0.6;
+        apparatus.disturbed = vec!["simple/engine/c10".to_owned()];
+        apparatus.disturbed_for = 1;
+        apparatus
+    };
+    let whole = run(&study(), Size::Smoke, &mut disturbed());
+    assert_eq!(whole.steps[1].name, "simple/engine/c10/disturbed1");
+    // As a journal has them: what a run makes of them at its end is not there yet.
+    let mut journalled = whole.steps[..3].to_vec();
+    for step in &mut journalled {
+        step.name = wallfinder_study::label_of(step).to_owned();
+        (step.cell, step.verdict) = (None, None);
+        step.caveats.clear();
+    }
+    let resumed = resume(&study(), Size::Smoke, &mut disturbed(), journalled);
+    assert_eq!(resumed.steps, whole.steps);
+    // One that was to be measured again, and was not, is measured.
+    let mut alone = disturbed();
+    let again = resume(&study(), Size::Smoke, &mut alone, whole.steps[..2].to_vec());
+    assert!(alone.log.contains(&"run simple/engine/c10".to_owned()));
+    assert_eq!(again.steps.len(), 5);
 }
 
 #[test]

@@ -64,6 +64,11 @@ func startServing(options options, listener net.Listener, profiles []net.Listene
 		return serving{}, nil, err
 	}
 	pool := products.NewPool(options.seed, options.products)
+	if options.hugePages {
+		if err := useHugePages(pool.JSON[0]); err != nil {
+			return serving{}, nil, err
+		}
+	}
 	server, err := serve.New(options.server, routes.NewContended(pool, options.seed, options.lockedDraws), options.buffers)
 	if err != nil {
 		return serving{}, nil, err

@@ -19,13 +19,13 @@ func TestDefaults(t *testing.T) {
 
 func TestFlagsAreUnderstood(t *testing.T) {
 	o, err := parseOptions(strings.Fields(`--server fasthttp --host 127.0.0.2 --port 0 --prefork --children 3 --child-procs 2
-		--pprof 6060 --mutex-fraction 1 --block-rate 2 --read-buffer 8192 --write-buffer 8192 --gogc off --locked-draws 4 --seed 7 --products 9`))
+		--pprof 6060 --mutex-fraction 1 --block-rate 2 --read-buffer 8192 --write-buffer 8192 --gogc off --huge-pages --locked-draws 4 --seed 7 --products 9`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if o.server != serve.FastHTTP || o.address() != "127.0.0.2:0" || o.children != 3 || o.childProcs != 2 ||
 		o.profiles.Rates.MutexFraction != 1 || o.profiles.Rates.BlockNanos != 2 || o.buffers != (serve.Buffers{Read: 8192, Write: 8192}) ||
-		o.gogc.String() != "off" || o.lockedDraws != 4 || o.seed != 7 || o.products != 9 {
+		o.gogc.String() != "off" || !o.hugePages || o.lockedDraws != 4 || o.seed != 7 || o.products != 9 {
 		t.Errorf("flags were misunderstood: %+v", o)
 	}
 	if o.pprofAddress(0) != "127.0.0.2:6060" || o.pprofAddress(3) != "127.0.0.2:6063" {

@@ -23,7 +23,8 @@ const usage = `Usage: content [flags]
 
 Serves texts in the coding that the client wants most, to be put under load, over
 HTTP/1.1 and HTTP/2 on one port. Without --root they are made: /realistic/1k.txt
-to /realistic/1m.txt in powers of two, and /repeated/1k.txt to /repeated/1m.txt.
+to /realistic/1m.txt in powers of two, and /repeated/1k.txt to /repeated/1m.txt;
+/types/prose.html, .css, .js, .json, .xml and .svg; /types/picture.png, .jpg and .gif.
 
   --host ADDRESS         where to listen (default 127.0.0.1)
   --port N               0 takes a free one, and the start-up line says which (default 8085)
@@ -33,7 +34,7 @@ to /realistic/1m.txt in powers of two, and /repeated/1k.txt to /repeated/1m.txt.
   --codings LIST         those that may be used, or none (default zstd,br,gzip,deflate)
   --table FILE           which type is compressed by what: a line for each, such as
                          'text/css gzip', 'image/png none', 'text/html any'
-                         (default: text is, pictures and sound are not)
+                         (default: text is, pictures and sound are not); any: everything is
   --threshold BYTES      smaller files are sent as they are (default 1400)
   --cache BYTES          for compressed bodies; 0 compresses for each answer (default 67108864)
   --gzip-level N         1 to 9, of gzip and deflate (default 6)
@@ -135,7 +136,9 @@ func (o options) served() (serve.Settings, error) {
 		Threshold: o.threshold,
 		Kept:      store.New(o.cache),
 	}
-	if o.table != "" {
+	if o.table == "any" {
+		served.Table = table.Any()
+	} else if o.table != "" {
 		file, err := os.Open(o.table)
 		if err != nil {
 			return served, err

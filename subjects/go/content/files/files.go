@@ -34,7 +34,8 @@ type Files interface {
 }
 
 // Made are the texts: of each kind one of 1 KB and of each power of two up to
-// 1 MB, such as realistic/4k.txt and repeated/1m.txt.
+// 1 MB, such as realistic/4k.txt and repeated/1m.txt; and 16 KB of prose and a
+// picture as each of several types, such as types/prose.css and types/picture.png.
 func Made(seed uint64) Files {
 	made := map[string]*File{}
 	for exponent := 10; exponent <= 20; exponent++ {
@@ -42,17 +43,31 @@ func Made(seed uint64) Files {
 		for kind, write := range map[string]func(int, *rand.Rand) []byte{"realistic": realistic, "repeated": repeated} {
 			// Each has a source of its own: none depends on the others' order.
 			random := rand.New(rand.NewPCG(seed, uint64(exponent)))
-			file := &File{
-				Name:    fmt.Sprintf("%s/%s.txt", kind, shortSize(size)),
-				Type:    "text/plain; charset=utf-8",
-				Changed: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
-				Body:    write(size, random),
-			}
-			file.Tag = tag(file.Body)
-			made[file.Name] = file
+			name := fmt.Sprintf("%s/%s.txt", kind, shortSize(size))
+			made[name] = typed(name, write(size, random))
 		}
 	}
+	prose := realistic(16<<10, rand.New(rand.NewPCG(seed, 0)))
+	for _, ending := range []string{".html", ".css", ".js", ".json", ".xml", ".svg"} {
+		name := "types/prose" + ending
+		made[name] = typed(name, prose)
+	}
+	for ending, body := range pictures(rand.New(rand.NewPCG(seed, 1))) {
+		name := "types/picture" + ending
+		made[name] = typed(name, body)
+	}
 	return inMemory(made)
+}
+
+// typed is a made file whose type is that of its name.
+func typed(name string, body []byte) *File {
+	return &File{
+		Name:    name,
+		Type:    typeOf(name),
+		Changed: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC),
+		Tag:     tag(body),
+		Body:    body,
+	}
 }
 
 type inMemory map[string]*File

@@ -26,11 +26,26 @@ func TestElevenSizesOfEachKindAreTheSameEachTime(t *testing.T) {
 			}
 		}
 	}
-	if len(one.(inMemory)) != 22 {
+	if len(one.(inMemory)) != 22+6+3 {
 		t.Errorf("%d files", len(one.(inMemory)))
 	}
 	if _, err := one.Find("realistic/3k.txt"); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
+	}
+}
+
+func TestEachTypeIsThatOfItsNameAndTheSameEachTime(t *testing.T) {
+	one, other := Made(1), Made(1)
+	for name, kind := range map[string]string{"types/prose.svg": "image/svg+xml", "types/prose.css": "text/css; charset=utf-8",
+		"types/picture.png": "image/png", "types/picture.jpg": "image/jpeg", "types/picture.gif": "image/gif"} {
+		file, err := one.Find(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, _ := other.Find(name)
+		if file.Type != kind || len(file.Body) < 2000 || !bytes.Equal(file.Body, again.Body) {
+			t.Errorf("%s: %s, %d bytes", name, file.Type, len(file.Body))
+		}
 	}
 }
 

@@ -12,8 +12,15 @@ import (
 	"wallfinder.dev/subjects/content/encode"
 )
 
-// Table has the codings of each type; a type that is not in it has none.
+// Table has the codings of each type; a type that is not in it has those of
+// every type, if it has some for them.
 type Table map[string][]string
+
+// every stands for all types that a table does not name.
+const every = "*/*"
+
+// Any compresses whatever it is.
+func Any() Table { return Table{every: encode.Codings} }
 
 // Default compresses text and what is text inside, and leaves alone what is
 // compressed by its nature (small-files.txt).
@@ -92,5 +99,8 @@ func codings(words []string) ([]string, error) {
 // Of gives the codings of a type, its parameters left out.
 func (t Table) Of(contentType string) []string {
 	name, _, _ := strings.Cut(contentType, ";")
-	return t[strings.ToLower(strings.TrimSpace(name))]
+	if codings, ok := t[strings.ToLower(strings.TrimSpace(name))]; ok {
+		return codings
+	}
+	return t[every]
 }

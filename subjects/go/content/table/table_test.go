@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"wallfinder.dev/subjects/content/encode"
 )
 
 func TestTextIsCompressedAndPicturesAreNot(t *testing.T) {
@@ -18,6 +20,19 @@ func TestTextIsCompressedAndPicturesAreNot(t *testing.T) {
 	}
 	if len(table) != 22 {
 		t.Errorf("%d types", len(table))
+	}
+}
+
+func TestEveryTypeIsCompressedWhereATableSaysSo(t *testing.T) {
+	if got := Any().Of("image/png"); !slices.Equal(got, encode.Codings) {
+		t.Errorf("%v", got)
+	}
+	table, err := Parse(strings.NewReader("image/png none\n*/* gzip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if png, other := table.Of("image/png"), table.Of("font/woff2"); len(png) != 0 || !slices.Equal(other, []string{"gzip"}) {
+		t.Errorf("%v, %v", png, other)
 	}
 }
 

@@ -1,0 +1,187 @@
+//! What earlier runs of a study measured before they were cut short.
+//!
+//! ```text
+//!  runs/…-lock-full/  study.toml ─► what was asked, step by step ─┐
+//!                     journal    ─► steps that ended ─────────────┴─► those that are asked alike now
+//! ```
+//!
+//! A step is taken over where it was planned as it is now: the same load at the same server, driven alike, on the
+//! same machine by the same version. The last one of a run that was cut short may not be whole, and is not taken.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use wallfinder_model::plan::StepPlan;
+use wallfinder_model::{Caveat, Environment, Plan, Record, Step};
+use wallfinder_report::number;
+use wallfinder_study::{Size, Study, StudyStep, SubjectSpec, duration, label_of};
+use wallfinder_sys::file::{self, Source};
+
+use super::STUDY_BYTES_MAX;
+
+/// The study as it was run, in the run's folder.
+pub(super) const STUDY: &str = "study.toml";
+
+/// What earlier runs have of a study.
+#[derive(Debug, Default)]
+pub(super) struct Measured {
+    /// Steps, with those that were disturbed and measured again, in the order in which they were measured.
+    pub(super) steps: Vec<Step>,
+    /// A run that ended as planned and has all of it, if one does.
+    pub(super) whole: Option<PathBuf>,
+    /// The runs they are of.
+    runs: Vec<String>,
+}
+
+impl Measured {
+    /// How much of the plan there is, in words.
+    pub(super) fn said(&self, planned: &[StudyStep]) -> String {
+        let there: BTreeSet<&str> = self.steps.iter().map(label_of).collect();
+        let left = planned
+            .iter()
+            .filter(|step| !there.contains(step.label.as_str()));
+        format!(
+            "{} of {} steps were measured before; the rest takes about {}",
+            there.len(),
+            planned.len(),
+            number::length(duration(left).0)
+        )
+    }
+
+    /// That steps are of other runs, for the record.
+    pub(super) fn caveat(&self) -> Option<Caveat> {
+        (!self.steps.is_empty()).then(|| Caveat::Note {
+            text: format!(
+                "{} steps were measured in runs that were cut short ({}), where their samples and profiles are",
+                self.steps.len(),
+                self.runs.join(", ")
+            ),
+        })
+    }
+}
+
+/// What runs in a folder have measured of a study with these parts at a size, planned so and here. The newest goes
+/// before others; what is older than one that ended as planned is left alone.
+pub(super) fn measured(
+    runs: &Path,
+    (study, parts, size): (&Study, &[String], Size),
+    plan: &Plan,
+    environment: &Environment,
+) -> Measured {
+    let asked = Asked::of(study, size, plan);
+    let mut found = Measured::default();
+    let mut there = BTreeSet::new();
+    for folder in folders(runs, &plan.name) {
+        let Some(earlier) = asked_in(&folder, parts, size) else {
+            continue;
+        };
+        let Ok(record) = wallfinder_store::open(&folder) else {
+            continue;
+        };
+        if !is_alike(&record, plan, environment) {
+            continue;
+        }
+        let earlier = Asked::of(&earlier, size, &record.plan);
+        let mut of_run: BTreeMap<&str, Vec<&Step>> = BTreeMap::new();
+        let whole = match record.complete {
+            true => &record.steps[..],
+            false => record
+                .steps
+                .split_last()
+                .map_or(&[][..], |(_, whole)| whole),
+        };
+        for step in whole {
+            of_run.entry(label_of(step)).or_default().push(step);
+        }
+        of_run.retain(|label, _| asked.is_as_in(&earlier, label));
+        let has_all = asked
+            .planned
+            .keys()
+            .all(|label| of_run.contains_key(label.as_str()));
+        if record.complete && has_all && there.is_empty() {
+            found.whole = Some(folder);
+            return found;
+        }
+        let before = there.len();
+        for (label, steps) in of_run {
+            if there.insert(label.to_owned()) {
+                found.steps.extend(steps.into_iter().cloned());
+            }
+        }
+        if there.len() > before {
+            found.runs.push(record.id.clone());
+        }
+        // What it left out, for want of a driver perhaps, is all that is left.
+        if record.complete {
+            break;
+        }
+    }
+    found
+}
+
+/// Folders of runs of a name, the newest first.
+fn folders(runs: &Path, name: &str) -> Vec<PathBuf> {
+    let entries = fs::read_dir(runs).into_iter().flatten().flatten();
+    let ends = format!("-{name}");
+    let mut folders: Vec<PathBuf> = entries
+        .map(|entry| entry.path())
+        .filter(|path| {
+            let own = path.file_name().unwrap_or_default().to_string_lossy();
+            // Several of one second have a number behind it.
+            let numbered = own.rsplit_once('-').map_or("", |(before, _)| before);
+            own.ends_with(&ends) || numbered.ends_with(&ends)
+        })
+        .collect();
+    folders.sort();
+    folders.reverse();
+    folders
+}
+
+/// The study that a run was of, as it was then.
+fn asked_in(folder: &Path, parts: &[String], size: Size) -> Option<Study> {
+    let file = folder.join(STUDY);
+    let text = file::read_text(Source::File(file.clone()), STUDY_BYTES_MAX, file::PATIENCE).ok()?;
+    let mut study = Study::parse(&file.display().to_string(), &text).ok()?;
+    study.keep_parts(parts).ok()?;
+    study.sizes().contains(&size).then_some(study)
+}
+
+/// Whether a run was by this version, on this machine and its processors.
+fn is_alike(record: &Record, plan: &Plan, environment: &Environment) -> bool {
+    let machine = |of: &Environment| (of.cpus, of.cpu_model.clone(), of.kernel.clone());
+    record.tool_version == env!("CARGO_PKG_VERSION")
+        && record.plan.command == plan.command
+        && record.plan.client_cpus == plan.client_cpus
+        && record.plan.server_cpus == plan.server_cpus
+        && machine(&record.environment) == machine(environment)
+}
+
+/// What is asked by each step of a study.
+struct Asked {
+    planned: BTreeMap<String, (StudyStep, Option<SubjectSpec>, Option<StepPlan>)>,
+}
+
+impl Asked {
+    fn of(study: &Study, size: Size, plan: &Plan) -> Asked {
+        let plans: BTreeMap<&str, &StepPlan> = plan
+            .steps
+            .iter()
+            .map(|step| (step.name.as_str(), step))
+            .collect();
+        let planned = study.expand(size).into_iter().map(|step| {
+            let subject = study.subject(&step.subject).cloned();
+            let plan = plans.get(step.label.as_str()).copied().cloned();
+            (step.label.clone(), (step, subject, plan))
+        });
+        Asked {
+            planned: planned.collect(),
+        }
+    }
+
+    /// Whether a step was asked for then as it is now.
+    fn is_as_in(&self, earlier: &Asked, label: &str) -> bool {
+        let now = self.planned.get(label);
+        now.is_some() && now == earlier.planned.get(label)
+    }
+}
