@@ -124,7 +124,7 @@ fn status(dir: &Path) -> Result<(), Failed> {
                 creds: Some(folder.controller()),
                 nats: None,
             };
-            let present = line(&hub)?.present(HERE_WAIT, None);
+            let present = line(&hub)?.present(HERE_WAIT, &[]);
             Some(present.map_err(Failed::run)?)
         }
         false => None,
