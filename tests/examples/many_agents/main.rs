@@ -42,16 +42,17 @@ fn main() {
         "agents  set up   merged in   controller: CPU, busiest second, memory, threads     hub: CPU, busiest, memory   \
          agents: CPU, busiest, memory   sums"
     );
+    let mut is_whole = true;
     for count in counts.split(',') {
-        println!(
-            "{}",
-            measured(count.trim().parse().expect("a number"), seconds)
-        );
+        let (row, closes) = measured(count.trim().parse().expect("a number"), seconds);
+        println!("{row}");
+        is_whole &= closes;
     }
+    std::process::exit(i32::from(!is_whole));
 }
 
-/// One load by so many agents, as a row of the table.
-fn measured(count: usize, seconds: u64) -> String {
+/// One load by so many agents, as a row of the table; and whether its sums close.
+fn measured(count: usize, seconds: u64) -> (String, bool) {
     let place = Place::new();
     let own = own_address();
     let server = answering(own);
@@ -71,7 +72,15 @@ fn measured(count: usize, seconds: u64) -> String {
         "-q",
         "--no-calibrate",
     ];
-    let hosts = ["--client-host", "s*", "--hub", &hub.dir];
+    let own = own.ip().to_string();
+    let hosts = [
+        "--client-host",
+        "s*",
+        "--hub",
+        &hub.dir,
+        "--i-may-load",
+        &own,
+    ];
     let began = SystemTime::now();
     let mut running = place.start(&[&words[..], &hosts].concat());
     let mut of = [
@@ -95,18 +104,20 @@ fn measured(count: usize, seconds: u64) -> String {
     let first = told.iter().map(|of| of.began).min().expect("a load");
     let last = told.iter().map(|of| of.ended).max().expect("a load");
     let [controller, hub, agents] = of.map(Process::used);
-    format!(
+    let (sums, closes) = sums(&step, &told);
+    let row = format!(
         "{count:>6}  {:>5.1} s  {:>8.2} s   {controller}   {}   {}   {}",
         since(began, first),
         since(last, sealed.expect("a record")),
         hub.without_threads(),
         agents.without_threads(),
-        sums(&step, &told)
-    )
+        sums
+    );
+    (row, closes)
 }
 
 /// Whether the record's sums close, and are those of the agents to the last request.
-fn sums(step: &Value, told: &[Told]) -> String {
+fn sums(step: &Value, told: &[Told]) -> (String, bool) {
     let of = |name: &str| step["counts"][name].as_u64().unwrap_or(0);
     let came = of("in_flight_start") + of("scheduled");
     let went = of("answered") + of("in_flight_end") + of("unknown");
@@ -118,13 +129,14 @@ fn sums(step: &Value, told: &[Told]) -> String {
         && latencies == Some(answered)
         && by_host == told.len()
         && step["counts"]["unknown"].is_null();
-    match is_whole {
+    let text = match is_whole {
         true => format!("close: {answered} answers of {by_host} hosts"),
         false => format!(
             "DIFFER: {answered} were told, the record has {} of {by_host} hosts; {came} came, {went} went, {latencies:?} latencies",
             of("answered")
         ),
-    }
+    };
+    (text, is_whole)
 }
 
 /// This host as others see it.

@@ -25,6 +25,8 @@ use wallfinder_protocol::{
 const INTERVAL: Duration = Duration::from_millis(100);
 /// Good answers per second of a connection.
 const ANSWERS_PER_S: f64 = 200.0;
+/// Between two agents that join.
+const JOINS_EVERY: Duration = Duration::from_millis(10);
 /// How long the conductor is waited for at the end of a window.
 const LOOK_WAIT_MAX: Duration = Duration::from_secs(1);
 /// How long a load waits to begin.
@@ -44,7 +46,11 @@ pub(crate) fn agents(dir: &Path, count: usize) {
         let each = (0..count).map(|nth| {
             let path = dir.join(format!("agents/{}.json", name(nth)));
             let credentials = Credentials::read(&path).expect("credentials");
-            tokio::spawn(async move { joined(&credentials, nth).await })
+            tokio::spawn(async move {
+                // Machines of their own would not share two processors for their handshakes.
+                sleep(JOINS_EVERY * nth as u32).await;
+                joined(&credentials, nth).await
+            })
         });
         for agent in each.collect::<Vec<_>>() {
             agent

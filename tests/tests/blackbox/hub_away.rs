@@ -122,7 +122,15 @@ fn load(hub: &Hub, server: &Counting, lasts: &str, to: &[&str]) -> Running {
     let words = [
         "run", &url, "-c", "8", "--rate", "300", "--warmup", "0s", "-d", lasts, "-q",
     ];
-    let hosts = ["--client-host", "c*", "--samples", "--no-calibrate"];
+    let own = own_ip().to_string();
+    let hosts = [
+        "--client-host",
+        "c*",
+        "--samples",
+        "--no-calibrate",
+        "--i-may-load",
+        &own,
+    ];
     hub.place.start(&[&words[..], &hosts, to].concat())
 }
 
@@ -231,7 +239,10 @@ fn a_cluster_that_loses_each_of_its_servers_in_turn_loses_no_request() {
     let (mut members, servers) = cluster(&hub, &ip, &bin);
     let results = hub.results().display().to_string();
     let to_cluster = ["--results", &results, "--nats", &servers];
-    let agents = ["c1", "c2"].map(|name| hub.agent(name, &to_cluster));
+    let agents = ["c1", "c2"].map(|name| {
+        let named = ["--name", name];
+        hub.agent(name, &[&to_cluster[..], &named].concat())
+    });
     let server = Counting::start();
     let creds = format!("{}/controller.json", hub.dir());
     let running = load(
@@ -267,8 +278,8 @@ fn an_identity_is_taken_over_by_who_joins_with_it_anew() {
     let (dir, url) = (hub.dir(), server.url());
     let loads = || {
         let words = ["run", &url, "-c", "2", "-n", "50", "-q", "--no-calibrate"];
-        hub.place
-            .run(&[&words[..], &["--client-host", "c1", "--hub", &dir]].concat())
+        let hosts = ["--client-host", "c1", "--hub", &dir, "--i-may-load", &ip];
+        hub.place.run(&[&words[..], &hosts].concat())
     };
     let first = hub.agent("c1", &[]);
     loads().ends_with(0);
@@ -290,6 +301,30 @@ fn an_identity_is_taken_over_by_who_joins_with_it_anew() {
     let third = hub.agent("c1", &[]);
     loads().ends_with(0);
     drop(third);
+}
+
+/// The measurement of `many_agents` at its small size.
+#[test]
+fn the_sums_of_many_agents_are_theirs() {
+    let _turn = alone();
+    if !subjects().is_some_and(|bin| bin.join("nats-server").is_file()) {
+        return skip("nats-server is not built: make nats-server");
+    }
+    let program = std::env::current_exe().expect("this program");
+    let built = program
+        .parent()
+        .and_then(Path::parent)
+        .expect("cargo's folder");
+    let ran = Command::new(built.join("examples/many_agents"))
+        .args(["40", "2"])
+        .output();
+    let ran = ran.expect("cargo builds examples with tests");
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(
+        ran.status.success() && said.contains("of 40 hosts"),
+        "{said}{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
 }
 
 #[test]
