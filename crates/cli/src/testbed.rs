@@ -115,6 +115,16 @@ impl<'s> Standing<'s> {
     }
 }
 
+/// Agents, whose sessions end some at a time: each waits until its agent knows.
+struct Agents(Vec<Arc<Agent>>);
+
+impl Drop for Agents {
+    fn drop(&mut self) {
+        let mut agents: Vec<Option<Arc<Agent>>> = self.0.drain(..).map(Some).collect();
+        at_once(&mut agents, |agent| drop(agent.take()));
+    }
+}
+
 /// Everything that stands before a load begins. The order of the fields is that of taking
 /// it down: the server goes before the link that it listens on.
 pub(crate) struct Testbed {
@@ -137,7 +147,7 @@ pub(crate) struct Testbed {
     /// The host of what the server asks, where that is another.
     pub(crate) backend: Option<BackendHost>,
     /// Agents of other hosts, for as long as they are needed.
-    _agents: Vec<Arc<Agent>>,
+    _agents: Agents,
 }
 
 /// How a server that was started for the run ended during it.
@@ -352,7 +362,7 @@ impl Testbed {
             _shaped: shaped,
             client: from,
             backend,
-            _agents: agents,
+            _agents: Agents(agents),
         };
         if let Some(lab) = &testbed.lab {
             let cpus = testbed.placement.relay(&process::allowed_cpus());

@@ -339,7 +339,7 @@ impl Driving {
             window_from_ns: warmup_ns,
             window_to_ns: at_ns.max(warmup_ns),
             throughput: answered as f64 / (window_ns.max(1) as f64 / 1e9),
-            in_flight_mean: connections as f64,
+            in_flight_mean: answered as f64 * all.mean_ns() / window_ns.max(1) as f64,
             latency: all.to_record(),
             service: all.to_record(),
             open_connections: OpenConnections {
