@@ -49,7 +49,7 @@ pub(crate) fn is_pattern(host: &str) -> bool {
 
 /// The agents at a hub that a pattern means, sorted by name; at the least one.
 pub(crate) fn meant(hub: &Hub, pattern: &str) -> Result<Vec<String>, Failed> {
-    let present = line(hub)?.present(HERE_WAIT, None).map_err(Failed::run)?;
+    let present = line(hub)?.present(HERE_WAIT, &[]).map_err(Failed::run)?;
     let mut names: Vec<String> = present.into_iter().map(|found| found.here.name).collect();
     // Two that answer as one are refused when a session begins.
     names.dedup();

@@ -6,14 +6,13 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use std::thread;
 use std::time::Duration;
 
 use wallfinder_conduct::experiment::{Restart, Restarted};
 use wallfinder_hosts::ssh::{self, Allowed, Destination};
 use wallfinder_hosts::{
     Agent, BackendHost, ClientHost, Fleet, Here, HostError, LoadHere, LoadThere, Named, ServerHost,
-    Several, Shaped, There, cpus_of, named,
+    Several, Shaped, There, at_once, cpus_of, named,
 };
 use wallfinder_model::scenario::Hub;
 use wallfinder_model::{Environment, scenario};
@@ -116,6 +115,16 @@ impl<'s> Standing<'s> {
     }
 }
 
+/// Agents, whose sessions end some at a time: each waits until its agent knows.
+struct Agents(Vec<Arc<Agent>>);
+
+impl Drop for Agents {
+    fn drop(&mut self) {
+        let mut agents: Vec<Option<Arc<Agent>>> = self.0.drain(..).map(Some).collect();
+        at_once(&mut agents, |agent| drop(agent.take()));
+    }
+}
+
 /// Everything that stands before a load begins. The order of the fields is that of taking
 /// it down: the server goes before the link that it listens on.
 pub(crate) struct Testbed {
@@ -140,7 +149,7 @@ pub(crate) struct Testbed {
     /// The host of what the server asks, where that is another.
     pub(crate) backend: Option<BackendHost>,
     /// Agents of other hosts, for as long as they are needed.
-    _agents: Vec<Arc<Agent>>,
+    _agents: Agents,
 }
 
 /// How a server that was started for the run ended during it.
@@ -364,7 +373,7 @@ impl Testbed {
             _shaped: shaped,
             client: from,
             backend,
-            _agents: agents,
+            _agents: Agents(agents),
         };
         if let Some(lab) = &testbed.lab {
             let cpus = testbed.placement.relay(&process::allowed_cpus());
@@ -566,12 +575,13 @@ fn client_at(
     };
     agents.extend(agents_of(hosts, ways)?);
     let uplink = named_device(job, "link.uplink_dev", &job.scenario.link.uplink_dev)?;
-    let of_load = &agents[agents.len() - named.len()..];
-    let each = of_load.iter().map(|agent| {
+    let mut of_load: Vec<&Arc<Agent>> = agents[agents.len() - named.len()..].iter().collect();
+    let each = at_once(&mut of_load, |agent| {
         let there = LoadThere::towards(agent, server, uplink.clone());
         there.map(|there| Arc::new(there) as Arc<dyn ClientHost>)
     });
-    let mut each = each.collect::<Result<Vec<_>, _>>().map_err(Failed::run)?;
+    let each = each.into_iter().collect::<Result<Vec<_>, _>>();
+    let mut each = each.map_err(Failed::run)?;
     match each.len() {
         1 => Ok(each.remove(0)),
         _ => Ok(Arc::new(Fleet::of(
@@ -618,25 +628,20 @@ fn meant<'h>(
 
 /// Starts agents on several hosts, some at a time: each takes as long as the way there does.
 fn agents_of(hosts: &[String], ways: Ways<'_>) -> Result<Vec<Arc<Agent>>, Failed> {
-    const AT_A_TIME: usize = 16;
-    let mut agents = Vec::new();
-    for some in hosts.chunks(AT_A_TIME) {
-        let started: Vec<Result<Arc<Agent>, Failed>> = thread::scope(|scope| {
-            let starting: Vec<_> = some
-                .iter()
-                .map(|host| scope.spawn(move || agent_of(host, ways, &[])))
-                .collect();
-            let each = starting.into_iter().map(|thread| match thread.join() {
-                Ok(agent) => agent,
-                Err(panic) => std::panic::resume_unwind(panic),
-            });
+    let is_at_hub = |host: &String| !host.contains("://");
+    match ways.hub.filter(|hub| **hub != Hub::default()) {
+        Some(hub) if hosts.len() > 1 && hosts.iter().all(is_at_hub) => {
+            let agents = hub::line(hub)?.agents(hosts, &controller()).into_iter();
+            let each = agents.map(|agent| agent.map(Arc::new).map_err(Failed::run));
             each.collect()
-        });
-        for agent in started {
-            agents.push(agent?);
+        }
+        _ => {
+            let mut hosts: Vec<&String> = hosts.iter().collect();
+            at_once(&mut hosts, |host| agent_of(host, ways, &[]))
+                .into_iter()
+                .collect()
         }
     }
-    Ok(agents)
 }
 
 /// A server's host as it is written with the port that it listens on there: `ssh://user@host,8080`.

@@ -18,6 +18,8 @@ use crate::{Audience, ConductError, StepOrder, is_crowded, relayed, start_sample
 
 /// This long before the window a server that was started anew during the warm-up is looked for.
 const NEAR_OPENING_NS: u64 = 250_000_000;
+/// A mark may be so much later than its edge: hosts wait for each other.
+const MARK_LATE_NS: i64 = 1_000_000_000;
 
 /// Starts the sampler with the schedule, marks the edges of the window, passes intervals on.
 struct Watch<'w> {
@@ -203,6 +205,12 @@ pub(crate) fn run(
         return Err(error);
     }
     let series = sampler.map(|sampler| sampler.stop());
+    let opened_ns = opened_ns.map(|at_ns| in_time(at_ns, measured.window_from_ns));
+    let closed_ns = closed_ns.map(|at_ns| match order.load.stop.requests {
+        // Hosts that count requests end apart.
+        Some(_) => at_ns,
+        None => in_time(at_ns, measured.window_to_ns),
+    });
     let mut telemetry = match (&series, opened_ns, closed_ns) {
         (Some(series), Some(from), Some(to)) => series.summarise(from, to),
         _ => Telemetry::default(),
@@ -238,6 +246,16 @@ pub(crate) fn run(
         captured.fill(&mut blank);
     }
     Ok(blank)
+}
+
+/// When an edge was, which was marked then. News of a load on another host may be held up on its way: the tick that is
+/// nearest to what its workers saw stands for the mark.
+fn in_time(marked_ns: i64, seen_ns: u64) -> i64 {
+    let seen_ns = seen_ns as i64;
+    match marked_ns - seen_ns > MARK_LATE_NS {
+        true => seen_ns,
+        false => marked_ns,
+    }
 }
 
 /// The step as far as it is known before it runs.
@@ -381,4 +399,20 @@ fn fill(
     step.caveats.extend(lost);
     step.telemetry = telemetry;
     step.ceiling = ceiling;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_that_comes_far_too_late_is_placed_where_the_workers_saw_the_edge() {
+        let second = 1_000_000_000;
+        assert_eq!(
+            in_time(10 * second + 700_000_000, 10_000_000_000),
+            10 * second + 700_000_000
+        );
+        assert_eq!(in_time(9 * second, 10_000_000_000), 9 * second);
+        assert_eq!(in_time(31 * second, 10_000_000_000), 10 * second);
+    }
 }

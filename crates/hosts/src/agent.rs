@@ -14,6 +14,7 @@
 mod kept;
 mod results;
 mod tasks;
+mod telling;
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -46,6 +47,7 @@ use crate::load::own_address;
 use crate::{Backend, Host, Joint, Own, PaceOf, Sampling, ServerHost, Taking};
 pub use results::Results;
 use tasks::{Output, Tasks};
+pub use telling::told_every;
 
 /// How often the lease is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -443,9 +445,10 @@ impl Agent {
                 let (bytes, dropped) = self.tasks.piece(from).map_err(failed)?;
                 Answer::Piece { bytes, dropped }
             }
-            Ask::Recall { key } => {
-                Answer::Measured(Box::new(self.results()?.recall(&key).map_err(failed)?))
-            }
+            Ask::Recall { key } => match self.results()?.recall(&key).map_err(failed)? {
+                Some(measured) => Answer::Measured(Box::new(measured)),
+                None => Answer::UnderWay,
+            },
             Ask::Forget { key } => {
                 self.results()?.forget(&key).map_err(failed)?;
                 Answer::Done
@@ -772,6 +775,7 @@ mod tests {
                 protocol: VERSION,
                 version: "test".to_owned(),
                 controller: "this test".to_owned(),
+                away: wallfinder_model::Nanos(0),
             }),
             Ask::Clock,
             Ask::Find {

@@ -29,6 +29,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const PATIENCE_LONG: Duration = Duration::from_secs(40);
 /// How often the controller says that it is there.
 const RENEW_EVERY: Duration = Duration::from_secs(1);
+/// How often it is looked at whether the way is gone, while an answer is waited for.
+const GONE_LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Round trips at the start, of which the shortest counts.
 const ROUND_TRIPS: usize = 12;
 const READ_BYTES: usize = 64 << 10;
@@ -57,6 +59,15 @@ pub struct Channel {
     epoch: u64,
     next: AtomicU64,
     known: Mutex<Known>,
+    away: Option<Away>,
+}
+
+/// A way that may be gone for a while and come back, with all that was said meanwhile.
+pub struct Away {
+    /// For how long at the most.
+    pub most: Duration,
+    /// Whether it is gone now.
+    pub is_gone: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 /// What a channel's end is called by who knows: that ssh could not connect, say.
@@ -96,10 +107,10 @@ impl Channel {
     /// Over what is read and written, after the agent's greeting: `frames` holds what came with it.
     pub(crate) fn open(
         host: &str,
-        reader: impl Read + Send + 'static,
-        frames: Frames,
+        (reader, frames): (impl Read + Send + 'static, Frames),
         writer: impl Write + Send + 'static,
         why_over: WhyOver,
+        away: Option<Away>,
     ) -> Result<Channel, HostError> {
         let shared = Arc::new(Shared::default());
         let of_thread = Arc::clone(&shared);
@@ -116,6 +127,7 @@ impl Channel {
             epoch: 1,
             next: AtomicU64::new(1),
             known: Mutex::default(),
+            away,
         })
     }
 
@@ -181,6 +193,11 @@ impl Channel {
             let _ = writer.write_all(&bytes).and_then(|()| writer.flush());
         }
         Ok(Pending { number, told })
+    }
+
+    /// Whether the way is gone, and may come back.
+    fn is_gone(&self) -> bool {
+        self.away.as_ref().is_some_and(|away| (away.is_gone)())
     }
 
     /// Why nothing comes any more, where that is so.
@@ -269,7 +286,16 @@ pub(crate) struct Pending {
 
 impl Pending {
     fn within(self, channel: &Channel, patience: Duration) -> Result<Answer, HostError> {
-        match self.told.recv_timeout(patience) {
+        let mut left = patience;
+        let told = loop {
+            let look = left.min(GONE_LOOK_EVERY);
+            match self.told.recv_timeout(look) {
+                Err(RecvTimeoutError::Timeout) if channel.is_gone() => left = patience,
+                Err(RecvTimeoutError::Timeout) if left > look => left -= look,
+                told => break told,
+            }
+        };
+        match told {
             Ok(answer) => answer.map_err(|refusal| channel.failed(refusal)),
             Err(RecvTimeoutError::Timeout) => {
                 // Its lease is over by now. Who asks next need not wait as long.
@@ -369,7 +395,7 @@ mod tests {
         let (answers, answered) = pipe().expect("a pipe");
         thread::spawn(move || peer(asked, answered));
         let why = Box::new(|| "its pipe ended".to_owned());
-        Channel::open("db1", answers, Frames::default(), asks, why).expect("a thread")
+        Channel::open("db1", (answers, Frames::default()), asks, why, None).expect("a thread")
     }
 
     /// The next request that comes.
@@ -407,7 +433,7 @@ mod tests {
             }
         };
         let why = Box::new(|| "its pipe ended".to_owned());
-        let channel = Channel::open("db1", answers, frames, asks, why).expect("a thread");
+        let channel = Channel::open("db1", (answers, frames), asks, why, None).expect("a thread");
         let channel = channel.keep(1).expect("it answers");
         let offset = channel.offset().expect("round trips were made");
         assert!(offset.ns.unsigned_abs() <= offset.error_ns, "{offset:?}");

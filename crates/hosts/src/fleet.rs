@@ -36,6 +36,7 @@ use wallfinder_probe::sample::Setup;
 use wallfinder_sys::clock;
 use wallfinder_testbed::squeeze::{Reach, Side};
 
+use crate::at_once::at_once;
 use crate::channel::HostError;
 use crate::several::{self, both, families, mean, sockets};
 use crate::{ClientHost, Host, Own, PaceOf, Sampling};
@@ -191,8 +192,8 @@ impl Host for Fleet {
     }
 
     fn sampler(&self, setup: Setup) -> Result<Box<dyn Sampling>, String> {
-        let left = self.left();
-        let each = left.iter().map(|(nth, host)| {
+        let mut left = self.left();
+        let each = at_once(&mut left, |(nth, host)| {
             let paced = setup.paced_cpus.as_ref();
             let cpus = self.cpus_of(&***host);
             host.sampler(Setup {
@@ -202,7 +203,7 @@ impl Host for Fleet {
                 ..setup.clone()
             })
         });
-        let each = each.collect::<Result<_, _>>()?;
+        let each = each.into_iter().collect::<Result<_, _>>()?;
         let names = left.iter().map(|(_, host)| name_of(&***host).to_owned());
         Ok(several::sampled(
             each,
@@ -221,30 +222,30 @@ impl Host for Fleet {
     }
 
     fn levers(&self, own: Own) -> Reach {
-        let reaches = self.left().into_iter().map(|(_, host)| {
+        let reaches = at_once(&mut self.left(), |(_, host)| {
             let reach = host.levers(Own {
                 side: Side {
-                    cpus: self.cpus_of(&**host),
+                    cpus: self.cpus_of(&***host),
                     ..Side::default()
                 },
                 seed: own.seed,
                 ..Own::default()
             });
-            (name_of(&**host).to_owned(), reach)
+            (name_of(&***host).to_owned(), reach)
         });
-        several::together(reaches.collect())
+        several::together(reaches)
     }
 
     fn neighbours(&self, _: &[u32], known: &[u32], cores_min: f64) -> Vec<Neighbour> {
-        let each = self.left().into_iter();
-        let each = each.flat_map(|(_, host)| {
-            let of = host.neighbours(&self.cpus_of(&**host), known, cores_min);
-            of.into_iter().map(|neighbour| Neighbour {
-                name: format!("{} of {}", neighbour.name, name_of(&**host)),
+        let each = at_once(&mut self.left(), |(_, host)| {
+            let of = host.neighbours(&self.cpus_of(&***host), known, cores_min);
+            let of = of.into_iter().map(|neighbour| Neighbour {
+                name: format!("{} of {}", neighbour.name, name_of(&***host)),
                 ..neighbour
-            })
+            });
+            of.collect::<Vec<_>>()
         });
-        each.collect()
+        each.into_iter().flatten().collect()
     }
 }
 
@@ -274,11 +275,8 @@ impl ClientHost for Fleet {
 
     fn kept(&self) {
         // Each may have to be reached again.
-        thread::scope(|scope| {
-            for host in &self.hosts {
-                scope.spawn(|| host.kept());
-            }
-        });
+        let mut hosts: Vec<_> = self.hosts.iter().collect();
+        at_once(&mut hosts, |host| host.kept());
     }
 
     /// The server sees several.

@@ -19,6 +19,7 @@
 
 pub mod agent;
 mod apart;
+mod at_once;
 mod backend;
 mod channel;
 mod far;
@@ -50,8 +51,9 @@ use wallfinder_testbed::lab::Shaper;
 use wallfinder_testbed::squeeze::{Reach, Side};
 
 pub use apart::{Sides, pace, reach, sampler, server_apart};
+pub use at_once::at_once;
 pub use backend::BackendHost;
-pub use channel::{Channel, HostError, WhyOver};
+pub use channel::{Away, Channel, HostError, WhyOver};
 pub use fleet::Fleet;
 pub use here::{Here, cpus_of, named, whose};
 pub use load::{LoadHere, LoadThere};

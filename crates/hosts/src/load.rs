@@ -40,6 +40,9 @@ use crate::{Agent, ClientHost, ClockOf, Host, Own, PaceOf, Sampling};
 
 /// How often what is to be passed on to the other host is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// The same where hosts are many: each has a thread that looks, and together they look so often.
+const LOOK_EVERY_OF_ALL: Duration = Duration::from_micros(200);
+const LOOK_EVERY_MAX: Duration = Duration::from_millis(100);
 
 /// This host, and the engine of this process.
 #[derive(Debug, Clone, Copy)]
@@ -139,6 +142,7 @@ pub struct LoadThere {
     far: Far,
     server: SocketAddr,
     address: Option<IpAddr>,
+    facts: Environment,
     /// The interface that requests leave by and its rate, where the user named them.
     uplink: (Option<String>, Option<u64>),
     recall: Recall,
@@ -160,10 +164,16 @@ impl LoadThere {
             Answer::Route { own, .. } => own,
             other => return Err(far.channel.strange(&other)),
         };
+        let peer = Some(server.ip());
+        let facts = match far.told("facts", far.channel.call(Ask::Facts { peer })) {
+            Some(Answer::Facts(facts)) => *facts,
+            _ => Environment::default(),
+        };
         Ok(LoadThere {
             far,
             server,
             address,
+            facts,
             uplink,
             recall: Recall::of(agent),
         })
@@ -275,14 +285,7 @@ impl ClientHost for LoadThere {
     }
 
     fn facts(&self) -> Environment {
-        let peer = Some(self.server.ip());
-        match self
-            .far
-            .told("facts", self.far.channel.call(Ask::Facts { peer }))
-        {
-            Some(Answer::Facts(facts)) => *facts,
-            _ => Environment::default(),
-        }
+        self.facts.clone()
     }
 
     fn fits(&self, _: &Load) -> Result<(), String> {
@@ -319,6 +322,7 @@ impl ClientHost for LoadThere {
             host: self,
             signals,
             workers: workers_of(&spec.load),
+            look_every: look_every(spec.share.of),
             version: signals.levers.version(),
             known,
             known_version,
@@ -373,11 +377,17 @@ impl ClientHost for LoadThere {
     }
 }
 
+/// How often what one of so many hosts is to be told is looked at.
+fn look_every(hosts: u32) -> Duration {
+    (LOOK_EVERY_OF_ALL * hosts).clamp(LOOK_EVERY, LOOK_EVERY_MAX)
+}
+
 /// Passes on what is said to a load elsewhere, and what it says.
 struct Passing<'p> {
     host: &'p LoadThere,
     signals: &'p Signals,
     workers: u32,
+    look_every: Duration,
     /// Of the levers' setting that was passed on last.
     version: u32,
     /// What its requests are filled in with, where that may be renewed, and which of it was passed on last.
@@ -396,7 +406,7 @@ impl Passing<'_> {
     ) -> Result<Measured, HostError> {
         let channel = &self.host.far.channel;
         loop {
-            match news.recv_timeout(LOOK_EVERY) {
+            match news.recv_timeout(self.look_every) {
                 Ok(news) => self.hear(news, observe)?,
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                     if let Some(answer) = ended.came(channel) {

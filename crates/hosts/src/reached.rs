@@ -4,43 +4,57 @@ use std::any::Any;
 use std::fmt;
 use std::io::{Read, Write};
 use std::sync::Arc;
+use std::time::Duration;
 
+use wallfinder_model::Nanos;
 use wallfinder_protocol::{Answer, Ask, Frames, Hello, VERSION, Welcome};
 
-use crate::channel::{Channel, HostError, WhyOver};
+use crate::channel::{Away, Channel, HostError, WhyOver};
 
 /// An agent that greeted and welcomed a controller. Dropping it ends what reached it, and with it what it holds there.
 pub struct Agent {
     channel: Arc<Channel>,
     welcome: Welcome,
     /// Ends the way there when it is dropped.
-    _way: Way,
+    _kept: Box<dyn Any + Send + Sync>,
     again: Option<Again>,
 }
 
 /// Reaches an agent once more, in a session of its own.
 pub type Again = Arc<dyn Fn() -> Result<Agent, HostError> + Send + Sync>;
 
-/// What reaches an agent, for as long as it is kept.
-pub type Way = Box<dyn Any + Send + Sync>;
+/// What reaches an agent.
+pub struct Way {
+    /// Ends it when it is dropped.
+    pub kept: Box<dyn Any + Send + Sync>,
+    /// Says why nothing more is read.
+    pub why_over: WhyOver,
+    /// Where it may be gone for a while.
+    pub away: Option<Away>,
+}
 
 impl Agent {
-    /// Says hello over what is read and written. `frames` holds what came with the agent's greeting; `why_over` says
-    /// why nothing more is read.
+    /// Says hello over what is read and written. `frames` holds what came with the agent's greeting.
     pub fn greeted(
         host: &str,
         controller: &str,
         (reader, frames): (impl Read + Send + 'static, Frames),
         writer: impl Write + Send + 'static,
-        why_over: WhyOver,
         way: Way,
     ) -> Result<Agent, HostError> {
-        let channel = Channel::open(host, reader, frames, writer, why_over)?;
+        let Way {
+            kept,
+            why_over,
+            away,
+        } = way;
+        let most = away.as_ref().map_or(Duration::ZERO, |away| away.most);
+        let channel = Channel::open(host, (reader, frames), writer, why_over, away)?;
         let version = env!("CARGO_PKG_VERSION");
         let hello = Hello {
             protocol: VERSION,
             version: version.to_owned(),
             controller: controller.to_owned(),
+            away: Nanos(most.as_nanos() as u64),
         };
         let welcome = match channel.call(Ask::Hello(hello))? {
             Answer::Welcome(welcome) => welcome,
@@ -56,7 +70,7 @@ impl Agent {
         Ok(Agent {
             channel: channel.keep(welcome.epoch)?,
             welcome,
-            _way: way,
+            _kept: kept,
             again: None,
         })
     }

@@ -77,10 +77,19 @@ impl Recall {
                     continue;
                 }
             };
-            let asked = agent.channel().call(Ask::Recall { key: key.clone() });
-            if let Ok(Answer::Measured(measured)) = asked {
-                self.shared().anew = Some(agent);
-                return Ok(*measured);
+            loop {
+                let asked = agent.channel().call(Ask::Recall { key: key.clone() });
+                match asked {
+                    Ok(Answer::Measured(measured)) => {
+                        self.shared().anew = Some(agent);
+                        return Ok(*measured);
+                    }
+                    // Its session there does not know yet that it is over.
+                    Ok(Answer::UnderWay) if since.elapsed() < AGAIN_WITHIN && !given_up() => {
+                        thread::sleep(PAUSE);
+                    }
+                    _ => break,
+                }
             }
             if agent.channel().lost().is_none() {
                 // It is there, and has none: the load never ended there.

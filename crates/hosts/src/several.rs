@@ -4,6 +4,7 @@
 //! Their processors stand one host after the other, and numbers may stand there twice: two hosts have a processor 0 each.
 
 use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use wallfinder_model::Caveat;
@@ -20,6 +21,7 @@ use wallfinder_protocol::ProcessTimes;
 use wallfinder_testbed::error::TestbedError;
 use wallfinder_testbed::squeeze::{Check, Lever, Reach, Side};
 
+use crate::at_once::at_once;
 use crate::channel::HostError;
 use crate::there::There;
 use crate::{Backend, Host, Joint, Own, PaceOf, Sampling, ServerHost, Taking};
@@ -248,31 +250,25 @@ impl Lever for Alike {
     }
 
     fn set(&mut self, retained: f64) -> Result<(), TestbedError> {
-        self.each
-            .iter_mut()
-            .try_for_each(|lever| lever.set(retained))
+        at_once(&mut self.each, |lever| lever.set(retained))
+            .into_iter()
+            .collect()
     }
 
     fn follow(&mut self, pids: &[u32]) -> Result<(), TestbedError> {
-        self.each
-            .iter_mut()
-            .try_for_each(|lever| lever.follow(pids))
+        at_once(&mut self.each, |lever| lever.follow(pids))
+            .into_iter()
+            .collect()
     }
 
     fn begin_window(&mut self) {
-        let all = self.beside.iter_mut().chain(&mut self.each);
-        all.for_each(|lever| lever.begin_window());
+        at_once(&mut self.beside, |lever| lever.begin_window());
+        at_once(&mut self.each, |lever| lever.begin_window());
     }
 
     fn end_window(&mut self) -> Check {
-        for lever in &mut self.beside {
-            lever.end_window();
-        }
-        let checks: Vec<Check> = self
-            .each
-            .iter_mut()
-            .map(|lever| lever.end_window())
-            .collect();
+        at_once(&mut self.beside, |lever| lever.end_window());
+        let checks = at_once(&mut self.each, |lever| lever.end_window());
         let retained: Option<Vec<f64>> = checks.iter().map(|check| check.retained).collect();
         let in_force: Option<Vec<bool>> = checks.iter().map(|check| check.in_force).collect();
         let texts: Vec<&str> = checks.iter().map(|check| check.text.as_str()).collect();
@@ -300,7 +296,7 @@ pub(crate) fn sampled(
 ) -> Box<dyn Sampling> {
     Box::new(Together {
         names,
-        each,
+        each: Mutex::new(each),
         marks: Vec::new(),
         merge,
         compare,
@@ -309,7 +305,7 @@ pub(crate) fn sampled(
 
 /// Sampling on several hosts. Instants are by the axis of the first.
 struct Together {
-    each: Vec<Box<dyn Sampling>>,
+    each: Mutex<Vec<Box<dyn Sampling>>>,
     /// Instants of marks, on each axis.
     marks: Vec<Vec<i64>>,
     merge: Merge,
@@ -323,24 +319,28 @@ fn on_axis(marks: &[Vec<i64>], nth: usize, at_ns: i64) -> i64 {
     nearest.map_or(at_ns, |mark| mark[nth] + (at_ns - mark[0]))
 }
 
-fn summarised<S>(
-    each: &[S],
+fn summarised<S: Send>(
+    each: &mut [S],
     marks: &[Vec<i64>],
     (from_ns, to_ns): (i64, i64),
-    summarise: impl Fn(&S, i64, i64) -> Telemetry,
+    summarise: impl Fn(&S, i64, i64) -> Telemetry + Sync,
 ) -> Vec<Telemetry> {
-    let each = each.iter().enumerate();
-    let each = each.map(|(nth, of)| {
-        let at = |at_ns| on_axis(marks, nth, at_ns);
+    let mut each: Vec<(usize, &mut S)> = each.iter_mut().enumerate().collect();
+    at_once(&mut each, |(nth, of)| {
+        let at = |at_ns| on_axis(marks, *nth, at_ns);
         summarise(of, at(from_ns), at(to_ns))
-    });
-    each.collect()
+    })
+}
+
+impl Together {
+    fn each(&self) -> MutexGuard<'_, Vec<Box<dyn Sampling>>> {
+        self.each.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Sampling for Together {
     fn count_from(&mut self, zero_ns: u64) -> i64 {
-        let each = self.each.iter_mut();
-        let later: Vec<i64> = each.map(|sampler| sampler.count_from(zero_ns)).collect();
+        let later = at_once(&mut self.each(), |sampler| sampler.count_from(zero_ns));
         for mark in &mut self.marks {
             for (at, later) in mark.iter_mut().zip(&later) {
                 *at -= later;
@@ -350,21 +350,19 @@ impl Sampling for Together {
     }
 
     fn mark(&mut self, name: &str) -> i64 {
-        let each = self.each.iter_mut();
-        let mark: Vec<i64> = each.map(|sampler| sampler.mark(name)).collect();
+        let mark = at_once(&mut self.each(), |sampler| sampler.mark(name));
         let first = mark[0];
         self.marks.push(mark);
         first
     }
 
     fn find_server_again(&self) {
-        self.each
-            .iter()
-            .for_each(|sampler| sampler.find_server_again());
+        at_once(&mut self.each(), |sampler| sampler.find_server_again());
     }
 
     fn latest(&self) -> Option<Sample> {
-        let each: Option<Vec<Sample>> = self.each.iter().map(|sampler| sampler.latest()).collect();
+        let each: Option<Vec<Sample>> =
+            self.each().iter().map(|sampler| sampler.latest()).collect();
         let mut each = each?.into_iter();
         let mut all = each.next()?;
         each.for_each(|sample| add_sample(&mut all, &sample));
@@ -373,7 +371,7 @@ impl Sampling for Together {
 
     fn summarise(&self, from_ns: i64, to_ns: i64) -> Telemetry {
         (self.merge)(summarised(
-            &self.each,
+            &mut self.each(),
             &self.marks,
             (from_ns, to_ns),
             |of, from, to| of.summarise(from, to),
@@ -388,7 +386,12 @@ impl Sampling for Together {
             compare,
             names,
         } = *self;
-        let mut each: Vec<Joint> = each.into_iter().map(|sampler| sampler.stop()).collect();
+        let each = each.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut each: Vec<Option<Box<dyn Sampling>>> = each.into_iter().map(Some).collect();
+        let stopped = at_once(&mut each, |sampler| {
+            sampler.take().map(|sampler| sampler.stop())
+        });
+        let mut each: Vec<Joint> = stopped.into_iter().flatten().collect();
         let mut gaps = Vec::new();
         let mut samples = Vec::new();
         let is_gap = |gap: &Caveat| matches!(gap, Caveat::Gap { .. });
@@ -409,11 +412,13 @@ impl Sampling for Together {
         if let Some((first, last)) = whole {
             let span = (first[0], last[0]);
             let summarise = |of: &Joint, from, to| of.summarise(from, to);
-            gaps.extend(compare(&summarised(&each, &marks, span, summarise)));
+            gaps.extend(compare(&summarised(&mut each, &marks, span, summarise)));
         }
+        let each = Mutex::new(each);
         Joint::new(samples, gaps, move |from_ns, to_ns| {
             let summarise = |of: &Joint, from, to| of.summarise(from, to);
-            merge(summarised(&each, &marks, (from_ns, to_ns), summarise))
+            let mut each = each.lock().unwrap_or_else(PoisonError::into_inner);
+            merge(summarised(&mut each, &marks, (from_ns, to_ns), summarise))
         })
     }
 }

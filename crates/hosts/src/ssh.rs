@@ -24,7 +24,7 @@ use std::os::unix::process::CommandExt;
 use wallfinder_protocol::{Frames, Greeting};
 use wallfinder_testbed::programs;
 
-use crate::{Agent, HostError};
+use crate::{Agent, HostError, Way};
 
 /// How long a host may take until its agent greets, its binary's way there not counted.
 const GREETING_WAIT_MAX: Duration = Duration::from_secs(20);
@@ -176,7 +176,7 @@ pub fn start(
     let said = Arc::new(Mutex::new(String::new()));
     keep_said(stderr, Arc::clone(&said));
     let process = Arc::new(Mutex::new(child));
-    let way = Box::new(Ssh(Arc::clone(&process)));
+    let kept = Box::new(Ssh(Arc::clone(&process)));
     let why = move || why_it_ended(&process, &said);
     let mut came = Came::of(stdout);
     let frames = match greeted(&mut came, &mut stdin, &files) {
@@ -185,7 +185,12 @@ pub fn start(
         Err(NoAgent::Because(what)) => return Err(failed(what)),
     };
     let name = destination.name();
-    Agent::greeted(name, controller, (came, frames), stdin, Box::new(why), way)
+    let way = Way {
+        kept,
+        why_over: Box::new(why),
+        away: None,
+    };
+    Agent::greeted(name, controller, (came, frames), stdin, way)
 }
 
 fn end(process: &Mutex<Child>) {

@@ -1,6 +1,7 @@
 //! One session over the hub: what is to be said goes out as numbered messages, what comes is handed on in order.
 //!
-//! Its end is that of both streams, the wish of who closes it, silence, or an end that does not know the session.
+//! Its end is that of both streams, the wish of who closes it, silence, or an end that does not know the session. While the
+//! hub cannot be reached nothing can be heard, and that is no silence: a session outlasts it by [`AWAY_MAX`].
 
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use async_nats::connection::State;
 use tokio::sync::mpsc::{Receiver, Sender};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{sleep, timeout};
+use wallfinder_protocol::AWAY_MAX;
 use wallfinder_protocol::stream::{Came, Stream};
 use wallfinder_sys::clock;
 
@@ -35,7 +37,7 @@ pub(crate) struct Ends {
     pub(crate) close: oneshot::Receiver<()>,
     /// How often the hub was reached.
     pub(crate) connected: watch::Receiver<u64>,
-    /// The other end may be silent for so long.
+    /// The other end may be silent for so long while the hub is reached.
     pub(crate) silence_max: Duration,
 }
 
@@ -85,19 +87,34 @@ async fn carried(
     let mut says_more = true;
     let mut closing_ns: Option<u64> = None;
     let mut heard_ns = clock::boottime_ns();
+    let mut away_ns: Option<u64> = None;
     loop {
         let now_ns = clock::boottime_ns();
         let beyond = |since_ns: u64, most: Duration| {
             Duration::from_nanos(now_ns.saturating_sub(since_ns)) > most
         };
         let is_closed = closing_ns.is_some_and(|since_ns| beyond(since_ns, CLOSE_WAIT_MAX));
-        if beyond(heard_ns, silence_max) {
-            return Some(format!(
-                "nothing came over the hub for {silence_max:?}: the hub, or the other end, is gone"
-            ));
+        let is_connected = client.connection_state() == State::Connected;
+        match away_ns {
+            Some(since_ns) if is_connected => {
+                tracing::info!(
+                    away_ms = now_ns.saturating_sub(since_ns) / 1_000_000,
+                    "the hub is reached again"
+                );
+                (away_ns, heard_ns) = (None, now_ns);
+            }
+            Some(since_ns) if beyond(since_ns, AWAY_MAX) => {
+                return Some(format!("the hub was not reached for {AWAY_MAX:?}"));
+            }
+            None if !is_connected => away_ns = Some(now_ns),
+            None if beyond(heard_ns, silence_max) => {
+                return Some(format!(
+                    "nothing came over the hub for {silence_max:?}: the other end is gone"
+                ));
+            }
+            Some(_) | None => {}
         }
         let is_full = handed_on(&mut stream, heard, closing_ns.is_some());
-        let is_connected = client.connection_state() == State::Connected;
         if is_connected {
             while let Some(message) = stream.poll_transmit(clock::boottime_ns()) {
                 if client.publish(to.clone(), message.into()).await.is_err() {
@@ -129,7 +146,7 @@ async fn carried(
                 }
             }
             bytes = said.recv(), if says_more && stream.has_room() => match bytes {
-                Some(bytes) => stream.push(bytes),
+                Some(bytes) => stream.push_on(bytes),
                 None => {
                     says_more = false;
                     stream.end();

@@ -19,9 +19,10 @@ use wallfinder_sys::clock;
 /// Longest file of credentials.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 /// How long the hub may take to answer a connection.
-const CONNECT_WAIT_MAX: Duration = Duration::from_secs(5);
-/// How often a silent connection is tried: one that answers twice no more is given up.
-const PING_EVERY: Duration = Duration::from_secs(2);
+const CONNECT_WAIT_MAX: Duration = Duration::from_secs(15);
+/// How often a silent connection is tried. One that answers twice no more is given up, sooner than the other end of a
+/// session is taken for gone.
+const PING_EVERY: Duration = Duration::from_millis(1_500);
 /// The longest pause before the hub is dialled again: a hub that comes back within a lease has lost nothing.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// So much longer one may be, so that a thousand agents do not dial at once.

@@ -43,6 +43,8 @@ const EDITED: &str = "edited.lock";
 const RUNS: &str = "runs.lock";
 /// Where a hub listens unless it is told.
 const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 4222);
+/// How long a handshake may take: a thousand agents dial at once when a hub comes back.
+const HANDSHAKE_WITHIN_S: u64 = 15;
 /// How long the hub that runs may take to apply an edit.
 const APPLY_WAIT_MAX: Duration = Duration::from_secs(10);
 
@@ -247,35 +249,49 @@ impl Folder {
         Ok(self.state()?.agents)
     }
 
-    /// Makes an identity for an agent, with credentials that name these grants.
+    /// Makes an identity for an agent, with credentials that name these grants. Returns when the hub that runs knows it.
     pub fn invite(&self, name: &str, grants: &[Grant]) -> Result<Invited, FolderError> {
-        if !crate::is_name(name) {
-            return Err(FolderError::BadName {
-                name: name.to_owned(),
-            });
-        }
-        let path = self.path.join(AGENTS).join(format!("{name}.json"));
-        let edit = self.edit(|state| {
-            if state.agents.contains_key(name) {
-                return Err(FolderError::Invited {
-                    name: name.to_owned(),
-                });
-            }
-            let key = KeyPair::new_user();
-            let seed = key.seed().map_err(io::Error::other).map_err(at(&path))?;
-            let authority = authority::authority(&self.path).map_err(at(&self.path))?;
-            let credentials =
-                Credentials::new(&state.server(), &authority, seed, Some((name, grants)));
-            credentials.write(&path).map_err(at(&path))?;
-            let identity = Identity {
-                key: key.public_key(),
-                grants: grants.to_vec(),
-            };
-            state.agents.insert(name.to_owned(), identity);
-            Ok(())
-        })?;
+        let edit = self.edit(|state| self.identify(state, name, grants))?;
         self.wait_until_applied(edit)?;
         self.invited(name)
+    }
+
+    /// The same for each of these that was not invited before, by the hub that is about to run.
+    pub fn invite_first(
+        &self,
+        _lock: &RunLock,
+        names: &[String],
+        grants: &[Grant],
+    ) -> Result<(), FolderError> {
+        self.edit(|state| {
+            let known: Vec<String> = state.agents.keys().cloned().collect();
+            let mut new = names.iter().filter(|name| !known.contains(name));
+            new.try_for_each(|name| self.identify(state, name, grants))
+        })?;
+        Ok(())
+    }
+
+    fn identify(&self, state: &mut State, name: &str, grants: &[Grant]) -> Result<(), FolderError> {
+        let name = name.to_owned();
+        if !crate::is_name(&name) {
+            return Err(FolderError::BadName { name });
+        }
+        if state.agents.contains_key(&name) {
+            return Err(FolderError::Invited { name });
+        }
+        let path = self.path.join(AGENTS).join(format!("{name}.json"));
+        let key = KeyPair::new_user();
+        let seed = key.seed().map_err(io::Error::other).map_err(at(&path))?;
+        let authority = authority::authority(&self.path).map_err(at(&self.path))?;
+        let credentials =
+            Credentials::new(&state.server(), &authority, seed, Some((&name, grants)));
+        credentials.write(&path).map_err(at(&path))?;
+        let identity = Identity {
+            key: key.public_key(),
+            grants: grants.to_vec(),
+        };
+        state.agents.insert(name, identity);
+        Ok(())
     }
 
     /// What was invited before, once more, while its credentials are in the folder.
@@ -489,9 +505,9 @@ fn settings(state: &State, folder: &Path) -> Value {
             "cert_file": folder.join(SERVER),
             "key_file": folder.join(SERVER_KEY),
             "min_version": "1.3",
-            "timeout": 5,
+            "timeout": HANDSHAKE_WITHIN_S,
         },
-        "authorization": { "timeout": 5, "users": users },
+        "authorization": { "timeout": HANDSHAKE_WITHIN_S, "users": users },
     })
 }
 

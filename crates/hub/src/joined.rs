@@ -1,4 +1,5 @@
 //! An agent that has joined a hub: for each session of a controller it starts an agent process of its own, and relays.
+//! What serves a session is a [`Sessions`]: processes here, anything that speaks the protocol elsewhere.
 //!
 //! ```text
 //!  ask.SESSION ═► carry ─► its standard input    wallfinder agent --stdio, with the grants of the credentials
@@ -33,8 +34,9 @@ use crate::subjects::{self, ALL, Here, WhoIsThere};
 const SESSIONS_MAX: usize = 8;
 /// Sessions that are over and not forgotten: what is late of them begins none.
 const OVER_MAX: usize = 64;
-/// A controller that says nothing for so long is gone: it renews its lease each second. The lease itself ended before.
-const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// A controller that says nothing for so long while the hub is reached is gone: it renews its lease each second. What it
+/// squeezed is as it was by then.
+const SILENCE_MAX: Duration = Duration::from_secs(7);
 /// The pause before a hub is dialled again that was never reached, the first and the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(10)];
 /// How much of what an agent says goes into one message.
@@ -50,6 +52,13 @@ pub struct About {
     pub log: Box<dyn FnMut(&str) + Send>,
 }
 
+/// Begins what serves the sessions of an agent.
+pub trait Sessions {
+    /// Begins one: what its controller says comes by `heard`, what is said to it goes by `say`. The end of `heard` is the
+    /// end of its input; the session is over when `say` is dropped. The error says why there is none.
+    fn begin(&self, heard: mpsc::Receiver<Vec<u8>>, say: mpsc::Sender<Vec<u8>>) -> io::Result<()>;
+}
+
 /// What the threads of an agent share.
 type Log = Arc<Mutex<Box<dyn FnMut(&str) + Send>>>;
 
@@ -58,38 +67,38 @@ fn told(log: &Log, line: &str) {
     log(line);
 }
 
-/// Joins the hub of these credentials, and serves until the process ends.
+/// Joins the hub of these credentials, and serves until the process ends. Each session has a process of its own.
 pub fn join(credentials: &Credentials, about: About) -> Result<(), String> {
-    // Agents of sessions are started by a thread that goes before nobody, for they inherit it.
     let About { here, command, log } = about;
-    let instance = u64::from_ne_bytes(random()?);
-    let here = Here { instance, ..here };
-    let (start, starts) = blocking::channel::<blocking::SyncSender<io::Result<Started>>>();
-    let starting = thread::Builder::new().name("wf-start".to_owned());
-    let starting = starting.spawn(move || {
-        for tell in starts {
-            let _ = tell.send(started(command()));
-        }
-    });
-    starting.map_err(|error| error.to_string())?;
+    let processes = Processes::of(command).map_err(|error| error.to_string())?;
     // A load may fill every processor, and the controller waits to hear that this host is there.
     process::go_first();
     let runtime = Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
-    runtime.block_on(async {
-        let log: Log = Arc::new(Mutex::new(log));
-        let (client, connected, _read_when_dialled) = reached(credentials, &log).await?;
-        let mut joined = Joined {
-            here,
-            start,
-            log,
-            client,
-            connected,
-            sessions: HashMap::new(),
-            over: VecDeque::new(),
-        };
-        joined.serve().await
-    })
+    runtime.block_on(serve(credentials, here, &processes, log))
+}
+
+/// The same with sessions that something else serves, on the runtime that it is called on. It returns when the way to
+/// the hub is closed for good, and says why.
+pub async fn serve(
+    credentials: &Credentials,
+    here: Here,
+    sessions: &impl Sessions,
+    log: Box<dyn FnMut(&str) + Send>,
+) -> Result<(), String> {
+    let instance = u64::from_ne_bytes(random()?);
+    let log: Log = Arc::new(Mutex::new(log));
+    let (client, connected, _read_when_dialled) = reached(credentials, &log).await?;
+    let mut joined = Joined {
+        here: Here { instance, ..here },
+        begins: sessions,
+        log,
+        client,
+        connected,
+        sessions: HashMap::new(),
+        over: VecDeque::new(),
+    };
+    joined.serve().await
 }
 
 /// Dials until the hub knows who this is; from then on the library does.
@@ -118,12 +127,9 @@ async fn reached(
     }
 }
 
-/// An agent of one session, with its standard input and output.
-type Started = (Child, ChildStdin, ChildStdout);
-
-struct Joined {
+struct Joined<'s, S> {
     here: Here,
-    start: blocking::Sender<blocking::SyncSender<io::Result<Started>>>,
+    begins: &'s S,
     log: Log,
     client: Client,
     connected: watch::Receiver<u64>,
@@ -138,7 +144,7 @@ struct Session {
     _close: oneshot::Sender<()>,
 }
 
-impl Joined {
+impl<S: Sessions> Joined<'_, S> {
     async fn serve(&mut self) -> Result<(), String> {
         let of_sessions = subjects::ask(&self.here.name, self.here.instance, "*");
         let messages = self.client.subscribe(of_sessions).await;
@@ -219,39 +225,19 @@ impl Joined {
         first: Vec<u8>,
         ended: &mpsc::Sender<(String, Option<String>)>,
     ) -> bool {
-        let (tell, begun_by) = blocking::sync_channel(1);
-        let begun = self.start.send(tell).map_err(|_| io::ErrorKind::BrokenPipe);
-        let begun = begun.and_then(|()| begun_by.recv().map_err(|_| io::ErrorKind::BrokenPipe));
-        let (mut child, input, output) = match begun.map_err(io::Error::from).flatten() {
-            Ok(begun) => begun,
-            Err(error) => {
-                told(&self.log, &format!("no agent could be started: {error}"));
-                return false;
-            }
-        };
-        told(&self.log, &format!("session {session} begins"));
         let (take, messages) = mpsc::channel(MESSAGES_MAX);
         let (say, said) = mpsc::channel(WAITING_MAX);
         let (hear, heard) = mpsc::channel(WAITING_MAX);
         let (close, closed) = oneshot::channel();
-        let _ = take.try_send(first);
-        let (hand_over, handed_over) = blocking::sync_channel(1);
-        let threads = thread::Builder::new()
-            .name("wf-heard".to_owned())
-            .spawn(move || pass_in(heard, input))
-            .and_then(|_| {
-                let named = thread::Builder::new().name("wf-said".to_owned());
-                named.spawn(move || pass_out(output, &say, &handed_over))
-            });
-        if let Err(error) = threads {
+        if let Err(error) = self.begins.begin(heard, say) {
             told(
                 &self.log,
-                &format!("session {session} has no threads: {error}"),
+                &format!("session {session} has no agent: {error}"),
             );
-            let _ = child.kill().and_then(|()| child.wait());
             return false;
         }
-        let _ = hand_over.send(child);
+        told(&self.log, &format!("session {session} begins"));
+        let _ = take.try_send(first);
         let ends = Ends {
             messages,
             said,
@@ -273,6 +259,53 @@ impl Joined {
         };
         self.sessions.insert(session, begun);
         true
+    }
+}
+
+/// An agent of one session, with its standard input and output.
+type Started = (Child, ChildStdin, ChildStdout);
+
+/// Sessions of which each has a process.
+struct Processes {
+    /// Agents of sessions are started by a thread that goes before nobody, for they inherit it.
+    start: blocking::Sender<blocking::SyncSender<io::Result<Started>>>,
+}
+
+impl Processes {
+    fn of(command: Box<dyn Fn() -> Command + Send>) -> io::Result<Processes> {
+        let (start, starts) = blocking::channel::<blocking::SyncSender<io::Result<Started>>>();
+        let starting = thread::Builder::new().name("wf-start".to_owned());
+        starting.spawn(move || {
+            for tell in starts {
+                let _ = tell.send(started(command()));
+            }
+        })?;
+        Ok(Processes { start })
+    }
+}
+
+impl Sessions for Processes {
+    fn begin(&self, heard: mpsc::Receiver<Vec<u8>>, say: mpsc::Sender<Vec<u8>>) -> io::Result<()> {
+        let ended = |_| io::Error::from(io::ErrorKind::BrokenPipe);
+        let (tell, begun_by) = blocking::sync_channel(1);
+        self.start
+            .send(tell)
+            .map_err(|_| io::ErrorKind::BrokenPipe)?;
+        let (mut child, input, output) = begun_by.recv().map_err(ended)??;
+        let (hand_over, handed_over) = blocking::sync_channel(1);
+        let threads = thread::Builder::new()
+            .name("wf-heard".to_owned())
+            .spawn(move || pass_in(heard, input))
+            .and_then(|_| {
+                let named = thread::Builder::new().name("wf-said".to_owned());
+                named.spawn(move || pass_out(output, &say, &handed_over))
+            });
+        if let Err(error) = threads {
+            let _ = child.kill().and_then(|()| child.wait());
+            return Err(error);
+        }
+        let _ = hand_over.send(child);
+        Ok(())
     }
 }
 

@@ -27,7 +27,7 @@ mod subjects;
 
 pub use credentials::{Credentials, CredentialsError};
 pub use folder::{Folder, FolderError, Identity, Invited, RunLock};
-pub use joined::{About, join};
+pub use joined::{About, Sessions, join, serve};
 pub use line::{Line, LineError, Present};
 pub use server::{Running, ServerError};
 pub use subjects::{Here, is_name};

@@ -6,22 +6,23 @@
 //!                        └── one thread for all of them
 //! ```
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, Read, Write};
 use std::sync::mpsc as blocking;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use async_nats::connection::State;
 use async_nats::{Client, Event, Subscriber};
 use futures_util::StreamExt;
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{mpsc, oneshot, watch};
-use wallfinder_hosts::{Agent, HostError};
+use wallfinder_hosts::{Agent, Away, HostError, Way, at_once};
 use wallfinder_protocol::clock::{Offset, Offsets, RoundTrip};
 use wallfinder_protocol::stream::PIECE_BYTES_MAX;
-use wallfinder_protocol::{Frames, Greeting};
+use wallfinder_protocol::{AWAY_MAX, Frames, Greeting};
 use wallfinder_sys::clock;
 
 use crate::carry::{Ends, MESSAGES_MAX, Over, WAITING_MAX, carry};
@@ -30,7 +31,7 @@ use crate::{Credentials, CredentialsError};
 
 /// How long an agent that is there may take to greet.
 const GREETING_WAIT_MAX: Duration = Duration::from_secs(20);
-/// An agent that says nothing for so long is gone: it answers the lease each second, and its own is over.
+/// An agent that says nothing for so long while the hub is reached is gone: it answers the lease each second.
 const SILENCE_MAX: Duration = Duration::from_secs(6);
 /// An agent was heard: another of its name may take as long, and this at the least.
 const TWIN_WAIT_MIN: Duration = Duration::from_millis(100);
@@ -138,17 +139,13 @@ impl Line {
         }
     }
 
-    /// Who says within this time that it is there, in the order of names; with `until`, only until that one has, and
-    /// another of its name would have. Each is asked a few times, so that it is known how far its clock is ahead.
-    pub fn present(
-        &self,
-        within: Duration,
-        until: Option<&str>,
-    ) -> Result<Vec<Present>, LineError> {
+    /// Who says within this time that it is there, in the order of names; where some are named, only until each of them
+    /// has, and another of its name would have. All are asked a few times, so that it is known how far a clock is ahead.
+    pub fn present(&self, within: Duration, until: &[String]) -> Result<Vec<Present>, LineError> {
         let (tell, told) = blocking::sync_channel(1);
-        let (client, until) = (self.client.clone(), until.map(str::to_owned));
+        let (client, until) = (self.client.clone(), until.to_vec());
         self.handle.spawn(async move {
-            let _ = tell.send(who_is_there(&client, within, until.as_deref()).await);
+            let _ = tell.send(who_is_there(&client, within, &until).await);
         });
         let found = told.recv().unwrap_or(Err("its thread ended".to_owned()));
         found.map_err(|why| LineError::Unusable { why })
@@ -156,12 +153,37 @@ impl Line {
 
     /// Begins a session with an agent that is there.
     pub fn agent(self: &Arc<Line>, name: &str, controller: &str) -> Result<Agent, HostError> {
-        let failed = |why: String| HostError {
-            host: name.to_owned(),
-            why,
+        let named = [name.to_owned()];
+        let present = self.present(HERE_WAIT_MAX, &named);
+        let present = present.map_err(|error| of_host(name, error))?;
+        self.begin(&present, name, controller)
+    }
+
+    /// Begins a session with each of these, in their order. All are asked at once whether they are there, and sessions
+    /// begin some at a time.
+    pub fn agents(
+        self: &Arc<Line>,
+        names: &[String],
+        controller: &str,
+    ) -> Vec<Result<Agent, HostError>> {
+        let present = match self.present(HERE_WAIT_MAX, names) {
+            Ok(present) => present,
+            Err(error) => {
+                let each = names.iter();
+                return each.map(|name| Err(of_host(name, &error))).collect();
+            }
         };
-        let present = self.present(HERE_WAIT_MAX, Some(name));
-        let present = present.map_err(|error| failed(error.to_string()))?;
+        let mut names: Vec<&String> = names.iter().collect();
+        at_once(&mut names, |name| self.begin(&present, name, controller))
+    }
+
+    fn begin(
+        self: &Arc<Line>,
+        present: &[Present],
+        name: &str,
+        controller: &str,
+    ) -> Result<Agent, HostError> {
+        let failed = |why: String| of_host(name, why);
         let mut of_name = present.iter().filter(|found| found.here.name == name);
         let instance = match (of_name.next(), of_name.next()) {
             (Some(one), None) => one.here.instance,
@@ -214,14 +236,16 @@ impl Line {
             Err(why) => return Err(failed(why)),
         };
         let (reader, writer) = ((heard, frames), Said(say));
-        let agent = Agent::greeted(
-            name,
-            controller,
-            reader,
-            writer,
-            Box::new(why_over),
-            Box::new(way),
-        )?;
+        let client = self.client.clone();
+        let way = Way {
+            kept: Box::new(way),
+            why_over: Box::new(why_over),
+            away: Some(Away {
+                most: AWAY_MAX,
+                is_gone: Box::new(move || client.connection_state() != State::Connected),
+            }),
+        };
+        let agent = Agent::greeted(name, controller, reader, writer, way)?;
         let (line, named) = (Arc::clone(self), (name.to_owned(), controller.to_owned()));
         Ok(agent.with_again(Arc::new(move || line.agent(&named.0, &named.1))))
     }
@@ -249,6 +273,13 @@ pub(crate) fn spelled(error: &dyn std::error::Error) -> String {
     text
 }
 
+fn of_host(host: &str, why: impl std::fmt::Display) -> HostError {
+    HostError {
+        host: host.to_owned(),
+        why: why.to_string(),
+    }
+}
+
 /// A name that no other session has, or has had.
 fn session_id() -> Result<String, String> {
     let bytes: [u8; 12] = random()?;
@@ -265,12 +296,12 @@ pub(crate) fn random<const N: usize>() -> Result<[u8; N], String> {
 async fn who_is_there(
     client: &Client,
     within: Duration,
-    until: Option<&str>,
+    until: &[String],
 ) -> Result<Vec<Present>, String> {
     let answers = client.subscribe(HERE_OF_ALL).await;
     let mut answers = answers.map_err(|error| error.to_string())?;
     let mut found: BTreeMap<(String, u64), (Here, Offsets)> = BTreeMap::new();
-    let mut is_found = false;
+    let mut awaited: BTreeSet<&str> = until.iter().map(String::as_str).collect();
     let mut asked_ns = HashMap::new();
     let mut questions = tokio::time::interval(QUESTION_EVERY);
     let over = tokio::time::sleep(within);
@@ -290,7 +321,7 @@ async fn who_is_there(
                 let Some(here) = Here::heard(&message.subject, &message.payload) else {
                     continue;
                 };
-                let is_the_one = until == Some(here.name.as_str());
+                let is_last = awaited.remove(here.name.as_str()) && awaited.is_empty();
                 let asked_ns = asked_ns.get(&here.number).copied();
                 let there_ns = here.monotonic_ns;
                 let of = found.entry((here.name.clone(), here.instance));
@@ -298,8 +329,7 @@ async fn who_is_there(
                 if let Some(asked_ns) = asked_ns {
                     offsets.add(RoundTrip { asked_ns, there_ns, answered_ns });
                 }
-                if is_the_one && !is_found {
-                    is_found = true;
+                if is_last {
                     let took_ns = asked_ns.map_or(0, |asked_ns| answered_ns.saturating_sub(asked_ns));
                     let wait = Duration::from_nanos(took_ns).max(TWIN_WAIT_MIN);
                     let until = over.deadline().min(tokio::time::Instant::now() + wait);

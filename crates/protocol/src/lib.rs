@@ -37,7 +37,7 @@ pub use messages::{
     Answer, Ask, Check, Family, Found, Hello, LeverAt, LeversOrder, Named, News, ProcessTime,
     ProcessTimes, Refusal, Reply, Request, Role, Said, Side, Stacks, WayOut, Welcome,
 };
-pub use terms::{Grant, LEASE, Terms};
+pub use terms::{AWAY_MAX, Grant, LEASE, Terms};
 
 /// Version of everything here. Both ends say theirs, and only the same talk.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;

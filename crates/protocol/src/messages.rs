@@ -300,6 +300,9 @@ pub struct Hello {
     pub version: String,
     /// Who it is, for the agent's log: `root@laptop (4711)`.
     pub controller: String,
+    /// For how long the way between them may be gone: loads, and servers that were started, hold for so much more than a
+    /// lease. The agent grants [`AWAY_MAX`](crate::AWAY_MAX) at the most.
+    pub away: Nanos,
 }
 
 /// Who answers.
@@ -524,6 +527,8 @@ pub enum Answer {
     },
     /// To [`Ask::Drive`].
     Measured(Box<Measured>),
+    /// To [`Ask::Recall`]: the load goes on, and has no result yet.
+    UnderWay,
     /// To [`Ask::Calibrate`].
     Ceiling(Box<Ceiling>),
     /// To [`Ask::Fetch`].

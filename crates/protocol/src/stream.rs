@@ -94,6 +94,8 @@ pub struct Stream {
     first: u64,
     /// The number that is sent next.
     next: u64,
+    /// Pieces from this number on were never sent.
+    unsent: u64,
     /// Whether one piece alone may be under way, for the last was not heard of in time.
     careful: bool,
     /// When the first that is under way is sent again.
@@ -118,6 +120,20 @@ impl Stream {
     pub fn push(&mut self, bytes: Vec<u8>) {
         assert!(self.has_room() && bytes.len() <= PIECE_BYTES_MAX);
         self.kept.push_back(Some(bytes));
+    }
+
+    /// The same, in one piece with what was pushed last if that was never sent and is short enough: while nothing can be
+    /// sent, much that is short takes little room.
+    pub fn push_on(&mut self, bytes: Vec<u8>) {
+        let last = self.first + self.kept.len() as u64;
+        match self.kept.back_mut() {
+            Some(Some(piece))
+                if last > self.unsent && piece.len() + bytes.len() <= PIECE_BYTES_MAX =>
+            {
+                piece.extend(bytes);
+            }
+            _ => self.push(bytes),
+        }
     }
 
     /// Nothing comes after what was pushed.
@@ -195,6 +211,7 @@ impl Stream {
         };
         if piece.is_some() {
             self.next += 1;
+            self.unsent = self.unsent.max(self.next);
             self.resend_ns.get_or_insert(now_ns + RESEND_NS);
         }
         (self.unconfirmed, self.confirm_ns) = (0, None);
@@ -261,6 +278,7 @@ mod tests {
                 for end in 0..2 {
                     while ends[end].has_room() {
                         match left[end].next() {
+                            Some(bytes) if bytes.len() % 3 == 0 => ends[end].push_on(bytes),
                             Some(bytes) => ends[end].push(bytes),
                             None => ends[end].end(),
                         }
@@ -358,6 +376,37 @@ mod tests {
         assert!(opens(&first) && !is_reset(&first));
         assert!(is_reset(&reset()) && !opens(&reset()));
         assert_eq!(stream.handle_message(0, &reset()), Err(StreamError::Reset));
+    }
+
+    #[test]
+    fn what_cannot_be_sent_takes_few_pieces_and_what_was_sent_is_never_changed() {
+        let (mut one, mut other) = (Stream::default(), Stream::default());
+        one.push_on(b"a".to_vec());
+        let sent = one.poll_transmit(0).expect("a message");
+        let mut said = b"a".to_vec();
+        for nth in 0..PIECES_MAX as u32 * 9 {
+            assert!(one.has_room());
+            let bytes = nth.to_be_bytes().to_vec();
+            said.extend(&bytes);
+            one.push_on(bytes);
+        }
+        assert_eq!(one.kept.len(), 2);
+        // The way was cut: the first goes again, as it was.
+        one.resend();
+        assert_eq!(one.poll_transmit(1), Some(sent));
+        one.resend();
+        let mut read_by = Vec::new();
+        for now_ns in 2..9 {
+            while let Some(message) = one.poll_transmit(now_ns) {
+                other.handle_message(now_ns, &message).expect("a message");
+            }
+            read(&mut other, &mut read_by);
+        }
+        assert_eq!(read_by, said);
+        // One that is long goes by itself.
+        one.push_on(vec![1; PIECE_BYTES_MAX]);
+        one.push_on(vec![2]);
+        assert_eq!(one.kept.len(), 4);
     }
 
     #[test]

@@ -7,6 +7,9 @@
 //!               Refusal     Refusal
 //! ```
 //!
+//! Over a way that may be gone for a while ([`AWAY_MAX`]) a load goes on for as much longer, unless something is squeezed: a
+//! squeeze that was undone would leave a load that is not the one that was asked for.
+//!
 //! Time is handed in, by a clock that goes on while a machine sleeps: a stopped agent that goes on finds its lease
 //! over before it reads the next request.
 
@@ -21,6 +24,9 @@ use crate::messages::{Ask, Refusal, Request};
 
 /// What was squeezed is undone, and a load ends, when the controller has asked for nothing for so long.
 pub const LEASE: Duration = Duration::from_secs(5);
+/// The way between a controller and an agent may be gone for so long at the most, where it is of a kind that comes back.
+/// Loads and servers that were started hold for so much more than a lease; what is squeezed never does.
+pub const AWAY_MAX: Duration = Duration::from_secs(40);
 
 /// What an agent may be asked for. Chosen on the agent's host, never by the controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -81,6 +87,8 @@ pub struct Terms {
     shapes: bool,
     loads: bool,
     starts: bool,
+    /// For how long the way to the controller may be gone.
+    away: Duration,
     /// When the lease ends, where anything is squeezed, loaded or started.
     until_ns: u64,
 }
@@ -95,6 +103,7 @@ impl Terms {
             shapes: false,
             loads: false,
             starts: false,
+            away: Duration::ZERO,
             until_ns: 0,
         }
     }
@@ -120,6 +129,9 @@ impl Terms {
             return Err(Refusal::LeaseOver);
         }
         match request.ask {
+            Ask::Hello(ref hello) => {
+                self.away = Duration::from_nanos(hello.away.0).min(AWAY_MAX);
+            }
             Ask::Levers(_) => self.squeezes = true,
             Ask::Release => self.squeezes = false,
             Ask::Shape { ref way_out } => self.shapes = way_out.is_some(),
@@ -145,8 +157,14 @@ impl Terms {
     /// Whether the lease is over at `now_ns`. If it is, all squeezes are to be undone and the load is to end,
     /// and no order of before counts any more.
     pub fn end_lease(&mut self, now_ns: u64) -> bool {
-        let is_held = self.squeezes || self.shapes || self.loads || self.starts;
-        let is_over = is_held && now_ns >= self.until_ns;
+        let is_squeezed = self.squeezes || self.shapes;
+        let is_held = is_squeezed || self.loads || self.starts;
+        let away = if is_squeezed {
+            Duration::ZERO
+        } else {
+            self.away
+        };
+        let is_over = is_held && now_ns >= self.until_ns + away.as_nanos() as u64;
         if is_over {
             (self.squeezes, self.shapes) = (false, false);
             (self.loads, self.starts) = (false, false);
@@ -201,8 +219,10 @@ fn needs(ask: &Ask) -> Option<Grant> {
 mod tests {
     use proptest::prelude::*;
 
+    use wallfinder_model::Nanos;
+
     use super::*;
-    use crate::messages::{LeversOrder, Role, Side};
+    use crate::messages::{Hello, LeversOrder, Role, Side};
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -249,6 +269,42 @@ mod tests {
         assert!(!terms.end_lease(33 * SECOND));
         assert!(terms.end_lease(34 * SECOND));
         assert!(!terms.end_lease(99 * SECOND), "once");
+    }
+
+    #[test]
+    fn a_load_outlasts_the_way_to_its_controller_and_a_squeeze_does_not() {
+        let hello = |away: Duration| {
+            Ask::Hello(Hello {
+                protocol: crate::VERSION,
+                version: "1".to_owned(),
+                controller: "a test".to_owned(),
+                away: Nanos(away.as_nanos() as u64),
+            })
+        };
+        let started = || Ask::Start {
+            name: "a server".to_owned(),
+            port: None,
+            cpus: Vec::new(),
+        };
+        for (away, squeezes, lasts_s) in [
+            (Duration::ZERO, false, 5),
+            (Duration::from_secs(30), false, 35),
+            (Duration::from_secs(30), true, 5),
+            (Duration::from_secs(3_600), false, 45),
+        ] {
+            let mut terms = Terms::new(Grant::ALL);
+            terms.admit(0, &asked(1, hello(away))).unwrap();
+            terms.admit(0, &asked(1, started())).unwrap();
+            if squeezes {
+                terms.admit(0, &asked(1, levers())).unwrap();
+            }
+            assert!(
+                !terms.end_lease(lasts_s * SECOND - 1),
+                "{away:?} {squeezes}"
+            );
+            assert!(terms.end_lease(lasts_s * SECOND), "{away:?} {squeezes}");
+            assert_eq!(terms.epoch(), 2);
+        }
     }
 
     #[test]

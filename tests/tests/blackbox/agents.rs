@@ -184,6 +184,7 @@ fn an_agent_says_who_it_is_and_ends_with_its_input() {
         protocol: VERSION,
         version: "test".to_owned(),
         controller: "this test".to_owned(),
+        away: Nanos(0),
     };
     let Ok(Answer::Welcome(welcome)) = agent.ask(Ask::Hello(hello)) else {
         panic!("no welcome");

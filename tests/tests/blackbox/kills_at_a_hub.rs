@@ -6,12 +6,14 @@
 //! WALLFINDER_KILLS=300 cargo test -p wallfinder-tests --test blackbox kills_at_a_hub -- --ignored --nocapture
 //! ```
 
+use std::fs;
 use std::panic::catch_unwind;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use rustix::process::Signal;
+use serde_json::Value;
 use wallfinder_protocol::LEASE;
 use wallfinder_tests::{Place, alone, assert_balanced, program, skip, things_of_ours};
 
@@ -21,6 +23,8 @@ use crate::kills_on_hosts::{Seen, command_line, processes};
 
 /// A run is disturbed at some moment until here: later it has ended.
 const UNDER_WAY_MS: u64 = 7_000;
+/// Before this it is put up, and needs its hub.
+const SET_UP: Duration = Duration::from_millis(2_500);
 /// How long a hub is gone at the most, and what is stopped stands still: longer than a lease.
 const GONE_MS_MAX: u64 = 9_000;
 /// What holds by a lease is undone so long after it.
@@ -86,6 +90,36 @@ fn disturb(event: Event, joined: &mut Joined, controller: u32, random: &mut Rng)
     }
 }
 
+/// What is wrong with the sums of each step in the record, if it has one; of a load that ended well each request was kept.
+fn not_whole(place: &Place, ended_well: bool) -> Vec<String> {
+    let Some(run) = place.runs().pop() else {
+        return Vec::new();
+    };
+    let Ok(text) = fs::read_to_string(run.join("record.json")) else {
+        return match ended_well {
+            true => vec!["it ended well without a record".to_owned()],
+            false => Vec::new(),
+        };
+    };
+    let record: Value = serde_json::from_str(&text).expect("a record is JSON");
+    let steps = record["steps"].as_array().expect("steps");
+    let wrong = steps.iter().filter_map(|step| {
+        let is_balanced = catch_unwind(|| assert_balanced(step)).is_ok();
+        let answered = step["counts"]["answered"].as_u64().unwrap_or(0);
+        let later = step["drained"]["answered"].as_u64().unwrap_or(0);
+        let rows = step["samples"]["rows"].as_u64().unwrap_or(0);
+        let is_kept = !ended_well || (answered..=answered + later).contains(&rows);
+        let sums = || {
+            format!(
+                "its sums do not close: {:#}, {:#}",
+                step["counts"], step["samples"]
+            )
+        };
+        (!is_balanced || !is_kept).then(sums)
+    });
+    wrong.collect()
+}
+
 /// Runs something, disturbs it, and says what is wrong afterwards.
 fn disturb_one(joined: &mut Joined, hosts: &[Seen; 2], random: &mut Rng) -> Result<String, String> {
     let event = random.choice(EVENTS).expect("one");
@@ -124,10 +158,11 @@ fn disturb_one(joined: &mut Joined, hosts: &[Seen; 2], random: &mut Rng) -> Resu
     wrong.extend(left());
     wrong.extend(ran.err.contains("panicked").then(|| ran.said()));
     wrong.extend(unreadable(&place));
-    if ran.code == Some(0) {
-        let step = place.step();
-        let is_whole = catch_unwind(|| assert_balanced(&step)).is_ok();
-        wrong.extend((!is_whole).then(|| format!("its sums do not close: {:#}", step["counts"])));
+    wrong.extend(not_whole(&place, ran.code == Some(0) && !is_find));
+    // A load outlasts its hub, once it is under way.
+    let is_hub = matches!(event, Event::Hub | Event::Server(_));
+    if is_hub && !is_find && after > SET_UP && ran.code != Some(0) {
+        wrong.push(format!("a load did not outlast its hub: {}", ran.said()));
     }
     let what = format!(
         "{} disturbed by {event:?} after {after:?}, ended with {:?} in {lasted:.1?}",

@@ -45,7 +45,7 @@ pub(crate) fn hosts(flags: &HostsFlags) -> Result<(), Failed> {
 
 /// Who is at the hub, by what each says of itself; no session is begun.
 fn present(hub: &Hub) -> Result<(), Failed> {
-    let present = line(hub)?.present(HERE_WAIT, None).map_err(Failed::run)?;
+    let present = line(hub)?.present(HERE_WAIT, &[]).map_err(Failed::run)?;
     if present.is_empty() {
         return Err(Failed::run("no agent is at the hub"));
     }

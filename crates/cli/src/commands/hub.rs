@@ -49,18 +49,18 @@ fn up(flags: &HubUpFlags) -> Result<(), Failed> {
     let folder = Folder::make(dir, flags.listen, flags.reached_as.as_deref());
     let (folder, lock) = folder.map_err(Failed::run)?;
     let interrupts = Interrupts::catch();
-    let mut running = Running::start(folder.clone(), lock).map_err(Failed::run)?;
     let known = folder.agents().map_err(Failed::run)?;
+    let granted = granted(&flags.grant);
+    let invited = folder.invite_first(&lock, &flags.invite, &granted);
+    invited.map_err(Failed::run)?;
+    let mut running = Running::start(folder.clone(), lock).map_err(Failed::run)?;
     let server = folder.server().map_err(Failed::run)?;
     let mut text = format!("A hub runs at {server}\n");
     for name in &flags.invite {
-        let is_known = known.contains_key(name);
-        let invited = match is_known {
-            true => folder.invited(name),
-            false => invited_now(&mut running, &folder, name, &granted(&flags.grant)),
-        };
-        let text_of_one = match invited {
-            Err(FolderError::Io { path, error }) if is_known && error.kind() == NotFound => {
+        let text_of_one = match folder.invited(name) {
+            Err(FolderError::Io { path, error })
+                if known.contains_key(name) && error.kind() == NotFound =>
+            {
                 format!(
                     "{name} was invited already, and {} was taken away\n",
                     path.display()
@@ -85,27 +85,6 @@ fn up(flags: &HubUpFlags) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The hub that runs is this process: it applies the invitation itself, in the meantime.
-fn invited_now(
-    running: &mut Running,
-    folder: &Folder,
-    name: &str,
-    grants: &[Grant],
-) -> Result<Invited, FolderError> {
-    let (of_thread, named) = (folder.clone(), name.to_owned());
-    let grants = grants.to_vec();
-    let inviting = std::thread::spawn(move || of_thread.invite(&named, &grants));
-    while !inviting.is_finished() {
-        // What is wrong with the server is found by the loop that follows.
-        let _ = running.look();
-        sleep(Duration::from_millis(5));
-    }
-    match inviting.join() {
-        Ok(invited) => invited,
-        Err(_) => folder.invited(name),
-    }
-}
-
 fn shown(invited: &Invited) -> String {
     format!(
         "Credentials:   {}\nTo be typed on that machine, by who should have them:\n{}\n",
@@ -124,7 +103,7 @@ fn status(dir: &Path) -> Result<(), Failed> {
                 creds: Some(folder.controller()),
                 nats: None,
             };
-            let present = line(&hub)?.present(HERE_WAIT, None);
+            let present = line(&hub)?.present(HERE_WAIT, &[]);
             Some(present.map_err(Failed::run)?)
         }
         false => None,

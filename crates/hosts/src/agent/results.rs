@@ -1,7 +1,8 @@
 //! Results of loads, on this host's disk until their controller has them on its own: what was measured outlasts the
 //! way to who asked for it.
 //!
-//! A result is written before it is told, to a file of its own: temporary file, fsync, rename, fsync of the folder.
+//! A result is written before it is told, to a file of its own: temporary file, fsync, rename, fsync of the folder. Until
+//! then a locked file says that the load goes on; whatever ends the agent lets go of the lock.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
@@ -10,11 +11,14 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use ring::rand::{SecureRandom, SystemRandom};
+use rustix::fs::{FlockOperation, flock};
 use wallfinder_model::drive::Measured;
 use wallfinder_protocol::FRAME_BYTES_MAX;
 
 /// So many are kept; the oldest go first, for no controller may ever come back for them.
 const RESULTS_MAX: usize = 64;
+/// What a file ends with that is locked while its load goes on.
+const UNDER_WAY: &str = "under-way";
 
 /// The results of one session of an agent, beside those of others.
 #[derive(Debug, Clone)]
@@ -28,9 +32,19 @@ impl Results {
     pub fn open(folder: &Path) -> io::Result<Results> {
         let mut making = DirBuilder::new();
         making.recursive(true).mode(0o700).create(folder)?;
+        // Where it is new its name outlasts a power cut as well.
+        if let Some(above) = folder.parent().and_then(|above| File::open(above).ok()) {
+            above.sync_all()?;
+        }
         let mut bytes = [0; 12];
         let filled = SystemRandom::new().fill(&mut bytes);
         filled.map_err(|_| io::Error::other("this machine has no random numbers"))?;
+        // Of agents that were killed.
+        for path in fs::read_dir(folder)?.flatten().map(|entry| entry.path()) {
+            if path.extension().is_some_and(|end| end == UNDER_WAY) && !is_locked(&path) {
+                let _ = fs::remove_file(path);
+            }
+        }
         Ok(Results {
             folder: folder.to_owned(),
             session: bytes.iter().map(|byte| format!("{byte:02x}")).collect(),
@@ -40,6 +54,21 @@ impl Results {
     /// What results of this session are called, before the number of the request.
     pub(super) fn session(&self) -> &str {
         &self.session
+    }
+
+    /// The load of this request begins; it goes on until this is dropped.
+    pub(super) fn begin(&self, number: u64) -> io::Result<UnderWay> {
+        let path = self
+            .folder
+            .join(format!("{}-{number}.{UNDER_WAY}", self.session));
+        let mut options = OpenOptions::new();
+        let file = options
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)?;
+        flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        Ok(UnderWay { path, _file: file })
     }
 
     /// Puts the result of the load of this request on disk.
@@ -71,12 +100,18 @@ impl Results {
         Ok(())
     }
 
-    /// A result, by what it is called.
-    pub(super) fn recall(&self, key: &str) -> Result<Measured, String> {
+    /// A result, by what it is called; `None`: its load goes on.
+    pub(super) fn recall(&self, key: &str) -> Result<Option<Measured>, String> {
         let path = self.path(key)?;
+        // Looked at first: a result is there before its load is over.
+        if is_locked(&path.with_extension(UNDER_WAY)) {
+            return Ok(None);
+        }
         let bytes = fs::read(path).map_err(|error| format!("no such result is kept: {error}"))?;
         match bytes.len() <= FRAME_BYTES_MAX {
-            true => serde_json::from_slice(&bytes).map_err(|error| error.to_string()),
+            true => serde_json::from_slice(&bytes)
+                .map(Some)
+                .map_err(|error| error.to_string()),
             false => Err("the result is longer than any message".to_owned()),
         }
     }
@@ -96,6 +131,26 @@ impl Results {
             false => Err(format!("`{key}` is no name of a result")),
         }
     }
+}
+
+/// A load that goes on.
+#[derive(Debug)]
+pub(super) struct UnderWay {
+    path: PathBuf,
+    /// Held locked.
+    _file: File,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+fn is_locked(path: &Path) -> bool {
+    let opened = File::open(path);
+    // Shared, so that two who ask do not find each other.
+    opened.is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_err())
 }
 
 #[cfg(test)]
@@ -118,7 +173,8 @@ mod tests {
         let key = format!("{}-7", first.session());
         drop(first);
         let later = Results::open(&folder).unwrap();
-        assert_eq!(later.recall(&key).unwrap().throughput, 5.0);
+        let recalled = later.recall(&key).unwrap().expect("its load is over");
+        assert_eq!(recalled.throughput, 5.0);
         later.forget(&key).unwrap();
         assert!(later.recall(&key).is_err());
         assert_eq!(later.forget(&key), Ok(()));
@@ -130,6 +186,32 @@ mod tests {
             later.keep(number, &measured(1.0)).unwrap();
         }
         assert_eq!(fs::read_dir(&folder).unwrap().count(), RESULTS_MAX);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_load_that_goes_on_is_told_from_one_that_left_nothing() {
+        let folder = std::env::temp_dir().join(format!("wf-under-way-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        let first = Results::open(&folder).unwrap();
+        let goes_on = first.begin(7).unwrap();
+        let later = Results::open(&folder).unwrap();
+        let key = format!("{}-7", first.session());
+        assert_eq!(later.recall(&key), Ok(None));
+        first.keep(7, &measured(5.0)).unwrap();
+        assert_eq!(
+            later.recall(&key),
+            Ok(None),
+            "it is told once all of it is on disk"
+        );
+        drop(goes_on);
+        assert!(later.recall(&key).unwrap().is_some());
+        // Of one that was killed nothing holds the lock, and nothing stays.
+        let left = folder.join(format!("{}-9.{UNDER_WAY}", first.session()));
+        fs::write(&left, "").unwrap();
+        assert!(later.recall(&format!("{}-9", first.session())).is_err());
+        let _ = Results::open(&folder).unwrap();
+        assert!(!left.exists());
         fs::remove_dir_all(&folder).unwrap();
     }
 

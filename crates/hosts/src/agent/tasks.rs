@@ -22,6 +22,7 @@ use wallfinder_wire::mix::Known;
 
 use super::kept::{Keeping, Kept};
 use super::results::Results;
+use super::telling::Telling;
 
 /// How long the conductor may take between that a load is ready and that it begins.
 const BEGIN_WAIT_MAX: Duration = Duration::from_secs(60);
@@ -342,11 +343,19 @@ fn all(told: &Receiver<Task>, output: &Output, results: Option<&Results>, is_bus
     while let Ok(Task { number, what }) = told.recv() {
         let answer = match what {
             What::Drive(spec, conducted, keeping) => pinned(&spec, &everywhere).and_then(|()| {
-                let mut observe = |progress| hear(progress, &conducted, output);
+                let kept = number.zip(results);
+                let _under_way = kept.and_then(|(number, results)| results.begin(number).ok());
+                let mut telling = Telling::of(&spec);
+                let mut observe = |progress| {
+                    let told = telling.pass(progress).into_iter().flatten();
+                    told.for_each(|progress| hear(progress, &conducted, output));
+                };
                 let measured = run(&spec, &conducted.signals, &mut observe);
+                if let Some(progress) = telling.rest() {
+                    hear(progress, &conducted, output);
+                }
                 let measured = measured.map_err(|error| error.to_string())?;
                 keeping.map_or(Ok(()), Keeping::finish)?;
-                let kept = number.zip(results);
                 let kept = kept.map_or(Ok(()), |(number, results)| results.keep(number, &measured));
                 // It is told all the same.
                 if let Err(error) = kept {
