@@ -457,6 +457,18 @@ pub fn caveat(caveat: &Caveat) -> Worded {
             ),
             "",
         ),
+        Caveat::SessionsOutlast {
+            session,
+            took_ns,
+            window_ns,
+        } => (
+            format!(
+                "What each request of the mix costs is not told: a session of {session} takes {}, and windows that tell are {} long at the most.",
+                number::span(*took_ns as f64),
+                number::length(*window_ns),
+            ),
+            "Give them the time with --window, twice that at the least, or take pauses out of its steps.",
+        ),
         Caveat::NotSqueezed { missing } => (format!("Not proved: {}.", unsqueezed(missing)), ""),
         Caveat::Inert { squeeze } => (
             format!(

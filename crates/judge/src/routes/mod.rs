@@ -1,16 +1,34 @@
-//! What one more request of each kind costs the processors of the server and of the client, and which share of their use
-//! each kind has.
+//! What one more request of each kind costs the processors of the server and of the client, which share of their use
+//! each kind has, which kinds cost each other, and which functions of the server are whose.
 //!
 //! Windows in which the weights are drawn anew have as many equations as there are windows: CPU time is the sum over
 //! the kinds of answers times what one costs. Least squares tell the costs, and what is left over how well. No tracing,
 //! and nothing in the server. The steps of a session come together, so that they are told as one.
+//!
+//! ```text
+//!  weights (design) ─► windows ─┬─► costs (linear), with the pairs that cost each other (interference)
+//!                               └─► functions: the same of the samples that each has
+//! ```
 
-use fastrand::Rng;
-use wallfinder_model::record::{Cost, Costs, MixWindow, RequestKind};
+mod design;
+mod functions;
+mod interference;
+mod linear;
+
+pub use design::weights;
+
+use std::collections::BTreeMap;
+
+use wallfinder_model::record::{
+    Cost, Costs, FunctionCost, Interference, MixWindow, RequestKind, UsedBy,
+};
+use wallfinder_model::{Step, Wall};
 
 use crate::finite::median;
-use crate::proof::squares::inverse;
 use crate::student::quantile;
+use design::{parcels, windows_needed};
+use interference::{Found, look};
+use linear::{Estimate, Fit, Pair, Windows};
 
 /// Windows beyond one for each kind, at the least: else what is left over tells nothing.
 const SPARE_MIN: usize = 3;
@@ -53,85 +71,259 @@ impl Group {
     }
 }
 
-/// What is told apart, at the most: each takes two windows.
-const PARCELS_MAX: usize = 24;
-
-/// Which of several weights vary by themselves, by number: the heaviest; the rest of more than there may be vary as one,
-/// which is the last.
-fn parcels(weights: &[u32]) -> Vec<Vec<usize>> {
-    let mut order: Vec<usize> = (0..weights.len()).collect();
-    let mut pooled = Vec::new();
-    if order.len() > PARCELS_MAX {
-        order.sort_by_key(|nth| (std::cmp::Reverse(weights[*nth]), *nth));
-        pooled.push(order.split_off(PARCELS_MAX - 1));
-    }
-    order.sort_unstable();
-    order
-        .into_iter()
-        .map(|nth| vec![nth])
-        .chain(pooled)
-        .collect()
+/// What windows with other weights tell.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Told {
+    /// What each request or session costs, but for the rarest of many, which are told from the rest as one; and the
+    /// server's functions that mostly work for it.
+    pub costs: Vec<(Group, Costs, Vec<FunctionCost>)>,
+    /// Those that cost each other, beyond doubt.
+    pub interference: Vec<Interference>,
+    /// Whether as many windows again may name some that cost each other, of which these leave a doubt.
+    pub is_open: bool,
 }
 
-/// The costs of each group of a step's requests, but for those of the rarest of many, which are told from the rest as one;
-/// `None` where the windows do not tell.
-pub fn costs(windows: &[MixWindow], requests: &[RequestKind]) -> Option<Vec<(Group, Costs)>> {
-    let groups = Group::all(requests);
-    let own: Vec<u32> = groups
-        .iter()
-        .map(|group| requests[group.kinds[0]].weight)
-        .collect();
-    let parcels = parcels(&own);
-    let degrees = windows.len().checked_sub(parcels.len())?;
-    let is_whole = |window: &MixWindow| {
-        window.answered.len() == requests.len() && window.window_ns > 0 && window.cpu_span_ns > 0
+/// What windows tell of a step with these requests, whose wall this is. `None` where they do not tell.
+pub fn told(windows: &[MixWindow], requests: &[RequestKind], wall: Option<Wall>) -> Option<Told> {
+    let mix = Mix::of(windows, requests, wall)?;
+    let functions = mix.functions();
+    let functions_of = |parcel: usize| functions.get(&parcel).cloned().unwrap_or_default();
+    let costs = mix.costs().into_iter();
+    Some(Told {
+        costs: costs
+            .map(|(parcel, group, costs)| (group, costs, functions_of(parcel)))
+            .collect(),
+        interference: mix.interference(),
+        is_open: windows.len() == mix.looks()[0] && mix.found.iter().any(Found::is_open),
+    })
+}
+
+/// Puts into a step what its windows tell, and says whether as many again may tell of more that cost each other. A step
+/// whose windows do not tell stays as it is.
+pub fn fill(step: &mut Step) -> bool {
+    let wall = step.verdict.as_ref().map(|verdict| verdict.wall);
+    let Some(told) = told(&step.mix_windows, &step.requests, wall) else {
+        return false;
     };
-    if parcels.len() < 2 || degrees < SPARE_MIN || !windows.iter().all(is_whole) {
-        return None;
+    step.interference = told.interference;
+    for (group, costs, functions) in told.costs {
+        let session = step
+            .sessions
+            .iter_mut()
+            .find(|session| session.name == group.name);
+        match session.filter(|_| group.is_session) {
+            Some(session) => (session.costs, session.functions) = (Some(costs), functions),
+            None => {
+                let kind = &mut step.requests[group.kinds[0]];
+                (kind.costs, kind.functions) = (Some(costs), functions);
+            }
+        }
     }
-    // Answers and CPU time, each by its own clock: nanoseconds of CPU for each nanosecond.
-    let counts = |of: &dyn Fn(usize) -> f64| -> Vec<f64> {
-        let count = |nth: &usize| groups[*nth].count(requests, of);
-        let parcels = parcels.iter();
-        parcels
-            .map(|parcel| parcel.iter().map(count).sum())
-            .collect()
-    };
-    let row =
-        |window: &MixWindow| counts(&|kind| window.answered[kind] as f64 / window.window_ns as f64);
-    let rows: Vec<Vec<f64>> = windows.iter().map(row).collect();
-    let rates = counts(&|kind| requests[kind].sent as f64);
-    let server = used(windows, |w| {
-        Some((w.server_cpu_ns, w.cpu_span_ns, w.reference_ns))
-    });
-    let server = fitted(&rows, &rates, &server?)?;
-    let client = used(windows, |w| {
-        Some((w.client_cpu_ns?, w.cpu_span_ns, w.client_reference_ns))
-    });
-    let client = client.and_then(|used| fitted(&rows, &rates, &used));
-    let backend = used(windows, |w| {
-        let used = w.backend.filter(|used| used.span_ns > 0)?;
-        Some((used.cpu_ns, used.span_ns, None))
-    });
-    let backend = backend.and_then(|used| fitted(&rows, &rates, &used));
-    // At a wall that is a wait something is in use all the time, whatever it is: the load's own time is shared out.
-    let held = fitted(&rows, &rates, &vec![1.0; rows.len()]);
-    let all = parcels.iter().zip(server).enumerate();
-    let alone = all.filter_map(|(nth, (parcel, server))| match parcel[..] {
-        [group] => Some((nth, groups[group].clone(), server)),
-        _ => None,
-    });
-    let one = |(nth, group, server)| {
-        let of = |all: &Option<Vec<Cost>>| all.as_ref().map(|all| all[nth]);
-        let costs = Costs {
-            server,
-            client: of(&client),
-            backend: of(&backend),
-            held: of(&held),
+    told.is_open
+}
+
+/// The windows, and what was found in them.
+struct Mix<'w> {
+    windows: &'w [MixWindow],
+    groups: Vec<Group>,
+    parcels: Vec<Vec<usize>>,
+    /// Of each parcel, in each window and in the step.
+    counts: Vec<Vec<f64>>,
+    own: Vec<f64>,
+    /// What is used, of which kinds may cost each other, and what was found.
+    used: Vec<(UsedBy, Vec<f64>)>,
+    found: Vec<Found>,
+}
+
+impl<'w> Mix<'w> {
+    fn of(
+        windows: &'w [MixWindow],
+        requests: &[RequestKind],
+        wall: Option<Wall>,
+    ) -> Option<Mix<'w>> {
+        let groups = Group::all(requests);
+        let own: Vec<u32> = groups
+            .iter()
+            .map(|group| requests[group.kinds[0]].weight)
+            .collect();
+        let parcels = parcels(&own);
+        let degrees = windows.len().checked_sub(parcels.len())?;
+        let is_whole = |window: &MixWindow| {
+            window.answered.len() == requests.len()
+                && window.window_ns > 0
+                && window.cpu_span_ns > 0
         };
-        (group, costs)
-    };
-    Some(alone.map(one).collect())
+        if parcels.len() < 2 || degrees < SPARE_MIN || !windows.iter().all(is_whole) {
+            return None;
+        }
+        // Answers and CPU time, each by its own clock: nanoseconds of CPU for each nanosecond.
+        let counts = |of: &dyn Fn(usize) -> f64| -> Vec<f64> {
+            let count = |nth: &usize| groups[*nth].count(requests, of);
+            let parcels = parcels.iter();
+            parcels
+                .map(|parcel| parcel.iter().map(count).sum())
+                .collect()
+        };
+        let row = |window: &MixWindow| {
+            counts(&|kind| window.answered[kind] as f64 / window.window_ns as f64)
+        };
+        let rows: Vec<Vec<f64>> = windows.iter().map(row).collect();
+        let own = counts(&|kind| requests[kind].sent as f64);
+        let server = used(windows, |w| {
+            Some((w.server_cpu_ns, w.cpu_span_ns, w.reference_ns))
+        })?;
+        let backend = used(windows, |w| {
+            let used = w.backend.filter(|used| used.span_ns > 0)?;
+            Some((used.cpu_ns, used.span_ns, None))
+        });
+        // At a wall that is a wait something is in use all the time, whatever it is: the load's own time is shared out.
+        let held = vec![1.0; rows.len()];
+        let is_wait = wall == Some(Wall::Wait);
+        let used = [
+            Some((UsedBy::Server, server)),
+            backend.map(|used| (UsedBy::Backend, used)),
+            is_wait.then_some((UsedBy::Wait, held)),
+        ];
+        let mut mix = Mix {
+            windows,
+            groups,
+            parcels,
+            counts: rows,
+            own,
+            used: used.into_iter().flatten().collect(),
+            found: Vec::new(),
+        };
+        let looked_at = mix.used.len();
+        let looks = mix.looks().contains(&windows.len());
+        let each = mix.used.iter().filter(|_| looks);
+        let found = each.map(|(_, used)| look(&mix.beside(used), &mix.own, looked_at));
+        mix.found = found.collect();
+        // What does not tell of the server tells of nothing.
+        mix.fitted(UsedBy::Server).is_some().then_some(mix)
+    }
+
+    /// After how many windows kinds that cost each other are looked for.
+    fn looks(&self) -> [usize; 2] {
+        let once = windows_needed(self.parcels.len());
+        [once, 2 * once]
+    }
+
+    fn beside<'t>(&'t self, used: &'t [f64]) -> Windows<'t> {
+        Windows {
+            counts: &self.counts,
+            used,
+        }
+    }
+
+    /// The pairs that were named, of what they use.
+    fn pairs(&self, of: UsedBy) -> &[Pair] {
+        let mut each = self.used.iter().zip(&self.found);
+        let found = each.find(|((used, _), _)| *used == of);
+        found.map_or(&[], |(_, found)| &found.named)
+    }
+
+    fn fitted(&self, of: UsedBy) -> Option<Fit> {
+        let (_, used) = self.used.iter().find(|(used, _)| *used == of)?;
+        self.fit(used, self.pairs(of))
+    }
+
+    /// `None` too where all that is told comes to nothing.
+    fn fit(&self, used: &[f64], pairs: &[Pair]) -> Option<Fit> {
+        let fit = Fit::of(&self.beside(used), pairs, None)?;
+        (fit.whole(&self.own) > 0.0).then_some(fit)
+    }
+
+    /// The costs of each group, by its parcel, but for those of the rarest of many, which are told from the rest as one.
+    fn costs(&self) -> Vec<(usize, Group, Costs)> {
+        let client = used(self.windows, |w| {
+            Some((w.client_cpu_ns?, w.cpu_span_ns, w.client_reference_ns))
+        });
+        let client = client.and_then(|used| self.fit(&used, &[]));
+        let backend = self.fitted(UsedBy::Backend);
+        let held = self.fitted(UsedBy::Wait);
+        let held = held.or_else(|| self.fit(&vec![1.0; self.counts.len()], &[]));
+        let Some(server) = self.fitted(UsedBy::Server) else {
+            return Vec::new();
+        };
+        let of = |fit: &Fit, parcel: usize| cost(fit, parcel, &self.own);
+        let one = |(parcel, group): (usize, usize)| {
+            let maybe = |fit: &Option<Fit>| fit.as_ref().map(|fit| of(fit, parcel));
+            let costs = Costs {
+                server: of(&server, parcel),
+                client: maybe(&client),
+                backend: maybe(&backend),
+                held: maybe(&held),
+            };
+            (parcel, self.groups[group].clone(), costs)
+        };
+        self.alone().map(one).collect()
+    }
+
+    /// Parcels that are one group, and which.
+    fn alone(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let all = self.parcels.iter().enumerate();
+        all.filter_map(|(nth, parcel)| match parcel[..] {
+            [group] => Some((nth, group)),
+            _ => None,
+        })
+    }
+
+    /// The rarest of many are not named: they are no pair.
+    fn interference(&self) -> Vec<Interference> {
+        let mut all = Vec::new();
+        for ((of, _), found) in self.used.iter().zip(&self.found) {
+            let Some(fit) = self.fitted(*of) else {
+                continue;
+            };
+            let half = quantile(0.05, fit.degrees as f64);
+            for (nth, ((a, b), chance)) in found.named.iter().zip(&found.chances).enumerate() {
+                let names = [a, b].map(|parcel| match self.parcels[*parcel][..] {
+                    [group] => Some(self.groups[group].name.clone()),
+                    _ => None,
+                });
+                let [Some(one), Some(other)] = names else {
+                    continue;
+                };
+                let Estimate { value, error } = fit.share_of_pair(nth, &self.own);
+                all.push(Interference {
+                    between: [one, other],
+                    of: *of,
+                    share: value,
+                    share_low: value - half * error,
+                    share_high: value + half * error,
+                    chance: *chance,
+                });
+            }
+        }
+        all
+    }
+
+    /// The server's functions that are mostly of one parcel, by its number.
+    fn functions(&self) -> BTreeMap<usize, Vec<FunctionCost>> {
+        let server = self.used.iter().find(|(of, _)| *of == UsedBy::Server);
+        server.map_or_else(BTreeMap::new, |(_, server)| {
+            functions::functions(
+                self.windows,
+                &self.beside(server),
+                self.pairs(UsedBy::Server),
+                &self.own,
+            )
+        })
+    }
+}
+
+/// What one more of a kind takes, and its share.
+fn cost(fit: &Fit, kind: usize, own: &[f64]) -> Cost {
+    let t = quantile(0.05, fit.degrees as f64);
+    let (each, share) = (fit.one_more(kind, own), fit.share(kind, own));
+    Cost {
+        each: each.value,
+        low: each.value - t * each.error,
+        high: each.value + t * each.error,
+        share: share.value,
+        share_low: share.value - t * share.error,
+        share_high: share.value + t * share.error,
+    }
 }
 
 /// CPU time of each window, over so long, as at one pace where that was watched: the same work takes a machine more time
@@ -150,102 +342,10 @@ fn used(
     Some(spent.iter().map(one).collect())
 }
 
-/// Least squares: what one of each takes, where the rows have how many there were and `used` what all took.
-fn fitted(rows: &[Vec<f64>], rates: &[f64], used: &[f64]) -> Option<Vec<Cost>> {
-    let kinds = rates.len();
-    let degrees = rows.len().checked_sub(kinds)?;
-    // Kinds that are answered seldom would stand beside others like nothing.
-    let scale: Vec<f64> = (0..kinds)
-        .map(|kind| rows.iter().map(|row| row[kind]).sum::<f64>() / rows.len() as f64)
-        .collect();
-    if scale.iter().any(|mean| *mean <= 0.0) {
-        return None;
-    }
-    let scaled = |row: &[f64], kind: usize| row[kind] / scale[kind];
-    let sum = |of: &dyn Fn(usize) -> f64| (0..rows.len()).map(of).sum::<f64>();
-    let products: Vec<Vec<f64>> = (0..kinds)
-        .map(|a| {
-            let with = |b: usize| sum(&|i| scaled(&rows[i], a) * scaled(&rows[i], b));
-            (0..kinds).map(with).collect()
-        })
-        .collect();
-    let (inverse, _) = inverse(products);
-    if inverse.iter().flatten().any(|value| !value.is_finite()) {
-        return None;
-    }
-    let right: Vec<f64> = (0..kinds)
-        .map(|a| sum(&|i| scaled(&rows[i], a) * used[i]))
-        .collect();
-    let fitted: Vec<f64> = inverse
-        .iter()
-        .map(|row| row.iter().zip(&right).map(|(a, b)| a * b).sum())
-        .collect();
-    let left_over = sum(&|i| {
-        let foreseen: f64 = (0..kinds)
-            .map(|kind| fitted[kind] * scaled(&rows[i], kind))
-            .sum();
-        (used[i] - foreseen).powi(2)
-    });
-    let variance = left_over / degrees as f64;
-    let t = quantile(0.05, degrees as f64);
-    let cost = |kind: usize| fitted[kind] / scale[kind];
-    let spent: Vec<f64> = (0..kinds).map(|kind| cost(kind) * rates[kind]).collect();
-    let whole: f64 = spent.iter().sum();
-    if whole <= 0.0 {
-        return None;
-    }
-    // How the share of a kind changes with each of the fitted values.
-    let slope = |kind: usize, of: usize| {
-        let own = if kind == of { 1.0 } else { 0.0 };
-        (own - spent[kind] / whole) * rates[of] / scale[of] / whole
-    };
-    let one = |kind: usize| {
-        let half = t * (variance * inverse[kind][kind]).sqrt() / scale[kind];
-        let spread: f64 = (0..kinds)
-            .flat_map(|a| (0..kinds).map(move |b| (a, b)))
-            .map(|(a, b)| slope(kind, a) * slope(kind, b) * inverse[a][b])
-            .sum();
-        let half_share = t * (variance * spread.max(0.0)).sqrt();
-        let share = spent[kind] / whole;
-        Cost {
-            each: cost(kind),
-            low: cost(kind) - half,
-            high: cost(kind) + half,
-            share,
-            share_low: share - half_share,
-            share_high: share + half_share,
-        }
-    };
-    Some((0..kinds).map(one).collect())
-}
-
-/// Weights for as many windows as a mix of these needs: each between half of its own and twice, those of the rarest of
-/// many alike.
-pub fn weights(own: &[u32], seed: u64) -> Vec<Vec<u32>> {
-    /// Weights are counts: a thousandth of one is told apart.
-    const SCALE: f64 = 1_000.0;
-    let mut random = Rng::with_seed(seed);
-    let parcels = parcels(own);
-    let mut one = |_| {
-        let mut drawn = vec![0; own.len()];
-        for parcel in &parcels {
-            let factor = 2_f64.powf(2.0 * random.f64() - 1.0);
-            for nth in parcel {
-                let weight = (f64::from(own[*nth]) * factor * SCALE).round() as u32;
-                drawn[*nth] = weight.max(1);
-            }
-        }
-        drawn
-    };
-    (0..windows_needed(parcels.len())).map(&mut one).collect()
-}
-
-fn windows_needed(kinds: usize) -> usize {
-    (2 * kinds + 4).max(10)
-}
-
 #[cfg(test)]
 mod tests {
+    use fastrand::Rng;
+
     use super::*;
 
     /// A server that these costs fill, whatever the weights, measured with some noise.
@@ -289,6 +389,11 @@ mod tests {
             ..RequestKind::default()
         };
         rates.iter().enumerate().map(one).collect()
+    }
+
+    fn costs(windows: &[MixWindow], requests: &[RequestKind]) -> Option<Vec<(Group, Costs)>> {
+        let told = told(windows, requests, None)?.costs.into_iter();
+        Some(told.map(|(group, costs, _)| (group, costs)).collect())
     }
 
     fn of_server(windows: &[MixWindow], rates: &[f64]) -> Option<Vec<Cost>> {
@@ -386,10 +491,10 @@ mod tests {
             }
         };
         let drawn = weights(&own, 3);
-        assert_eq!(drawn.len(), windows_needed(PARCELS_MAX));
+        assert_eq!(drawn.len(), windows_needed(design::PARCELS_MAX));
         let windows: Vec<MixWindow> = drawn.into_iter().map(window).collect();
         let found = costs(&windows, &requests).expect("they tell");
-        assert_eq!(found.len(), PARCELS_MAX - 1);
+        assert_eq!(found.len(), design::PARCELS_MAX - 1);
         let (dear, costs) = found.last().expect("there are some");
         assert_eq!(dear.name, "30");
         assert!(
@@ -447,20 +552,6 @@ mod tests {
         let found = of_server(&windows, &weights).expect("they tell");
         assert!((found[1].share - 100.0 / 190.0).abs() < 0.01, "{found:?}");
         assert!(found[1].share_high - found[1].share_low < 0.02, "{found:?}");
-    }
-
-    #[test]
-    fn weights_are_drawn_between_half_and_twice_and_alike_for_a_seed() {
-        let own = [60, 5, 1];
-        let drawn = weights(&own, 3);
-        assert_eq!(drawn.len(), windows_needed(3));
-        assert_eq!(drawn, weights(&own, 3));
-        assert_ne!(drawn, weights(&own, 4));
-        for window in &drawn {
-            for (weight, own) in window.iter().zip(own) {
-                assert!((own * 500..=own * 2_000).contains(weight), "{window:?}");
-            }
-        }
     }
 
     #[test]
