@@ -124,7 +124,7 @@ pub(crate) fn find(job: &Job) -> Result<(), Failed> {
             ..order
         };
         for look in 0..MIX_LOOKS {
-            let orders = mixes(&held, &order, &mut session, inside, look);
+            let orders = mixes(&held, &order, &testbed, &mut session, (inside, look));
             if !session.ask_mixes(&orders)? {
                 break;
             }
@@ -227,16 +227,16 @@ const MIX_WINDOW_MAX: Nanos = Nanos::from_secs(3);
 fn mixes(
     held: &Held<'_>,
     order: &StepOrder,
+    testbed: &Testbed,
     session: &mut Session,
-    inside: bool,
-    look: u64,
+    (inside, look): (bool, u64),
 ) -> Vec<StepOrder> {
     let Exchange::Mix(mix) = &order.request else {
         return Vec::new();
     };
     let scenario = &held.job.scenario;
     let squeeze = squeeze(held.job);
-    let is_left_out = squeeze.null || session.interrupted() || !order.server.is_seen();
+    let is_left_out = squeeze.null || session.interrupted() || !testbed.server.host.is_seen();
     let Some(step) = session.record.steps.last_mut() else {
         return Vec::new();
     };
@@ -275,7 +275,9 @@ fn mixes(
         client: Looks::default(),
         rules: Rules::default(),
     };
-    let is_sampled = inside && order.server.may_take_stacks().is_ok();
+    // The server may have been started anew since the order was made.
+    let server = &testbed.server.host;
+    let is_sampled = inside && server.may_take_stacks().is_ok();
     let own: Vec<u32> = mix.flows.iter().map(|flow| flow.weight).collect();
     let index = session.record.steps.len().saturating_sub(1) as u32;
     let one = |weights: Vec<u32>| {
@@ -286,6 +288,7 @@ fn mixes(
         }
         let mut order = order.clone();
         order.request = Exchange::Mix(mix);
+        order.server = Arc::clone(server);
         order.index = index;
         order.load.warmup = Nanos(longest_ns).max(Nanos::from_millis(200));
         order.load.stop.after = window;

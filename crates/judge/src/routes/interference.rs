@@ -4,18 +4,18 @@
 //! Costs that add up explain windows as well as noise lets them. A pair is named where they do not, and where it does:
 //!
 //! 1. the model with the pair is better by more than chance gives in one of 250 experiments for *any* of its pairs, over
-//!    both looks and over all that is looked at;
+//!    both looks;
 //! 2. it stays so whichever other pair is taken in as well, so that it is this pair and not one like it;
-//! 3. it stays so whichever window is left out;
-//! 4. it has at least a twentieth of the whole.
-//!
-//! Only pairs that cost *more* are named. Less is what two walls give of which now the one binds and now the other: that
-//! is convex in the mix, as is work in batches, and no pair that costs more comes of it.
+//! 3. no other pair costs *less* beside it, beyond what chance gives any: two walls, of which now the one binds and now
+//!    the other, are convex in the mix, and so is work in batches. No pair that costs more comes of them alone, but one may
+//!    seem to while those that cost less are left out;
+//! 4. it stays so whichever window is left out;
+//! 5. it has at least a twentieth of the whole.
 
-use super::linear::{Fit, Pair, Windows};
+use super::linear::{Among, Fit, Pair, Windows};
 use crate::student::tail;
 
-/// How often a pair may be named where costs add up, over all looks and all that is looked at.
+/// How often a pair may be named where costs add up, over all looks.
 const LEVEL: f64 = 0.004;
 /// Looks: at as many windows as costs need, and at twice as many where those leave a doubt.
 const LOOKS: f64 = 2.0;
@@ -23,6 +23,8 @@ const LOOKS: f64 = 2.0;
 const SUSPICION: f64 = 0.25;
 /// What another pair, or one window less, may make of a pair that is named.
 const STAYS: f64 = 0.01;
+/// How often chance has some other pair cost less beside it.
+const LESS: f64 = 0.05;
 /// Share of the whole, at the least.
 const SHARE_MIN: f64 = 0.05;
 /// Pairs named at the most.
@@ -30,8 +32,8 @@ const NAMED_MAX: usize = 3;
 /// Windows beyond one for each column, at the least.
 const SPARE_MIN: usize = 3;
 
-/// What one look at one resource found.
-#[derive(Debug, Clone, PartialEq, Default)]
+/// What one look found.
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Found {
     /// Pairs beyond doubt, the clearest first.
     pub(super) named: Vec<Pair>,
@@ -41,6 +43,17 @@ pub(super) struct Found {
     pub(super) chance_left: f64,
 }
 
+impl Default for Found {
+    /// Of no look.
+    fn default() -> Found {
+        Found {
+            named: Vec::new(),
+            chances: Vec::new(),
+            chance_left: 1.0,
+        }
+    }
+}
+
 impl Found {
     /// Whether more windows may name what these do not.
     pub(super) fn is_open(&self) -> bool {
@@ -48,23 +61,26 @@ impl Found {
     }
 }
 
-/// Looks at windows whose mix is `own` otherwise; `looked_at` is how many resources are.
-pub(super) fn look(windows: &Windows<'_>, own: &[f64], looked_at: usize) -> Found {
-    let level = LEVEL / LOOKS / looked_at.max(1) as f64;
+/// Looks at windows whose mix is `own` otherwise.
+pub(super) fn look(windows: &Windows<'_>, own: &[f64]) -> Found {
+    let level = LEVEL / LOOKS;
     let kinds = own.len();
-    let all: Vec<Pair> = (0..kinds)
-        .flat_map(|a| (a + 1..kinds).map(move |b| (a, b)))
-        .collect();
-    let mut found = Found {
-        chance_left: 1.0,
-        ..Found::default()
+    let two = (0..kinds).flat_map(|a| (a + 1..kinds).map(move |b| (a, b)));
+    // Of two kinds those are all there are.
+    let among: &[Among] = match kinds {
+        0..=2 => &[Among::All],
+        _ => &[Among::All, Among::Both],
     };
+    let each = |kinds| {
+        among.iter().map(move |among| Pair {
+            kinds,
+            among: *among,
+        })
+    };
+    let all: Vec<Pair> = two.flat_map(each).collect();
+    let mut found = Found::default();
     while found.named.len() < NAMED_MAX {
-        let others: Vec<Pair> = all
-            .iter()
-            .copied()
-            .filter(|pair| !found.named.contains(pair))
-            .collect();
+        let others = unnamed(&all, &found.named);
         let chance_of = |pair: &Pair| chance(windows, &with(&found.named, *pair), None);
         let each = others.iter().map(|pair| (*pair, chance_of(pair)));
         let Some((pair, chance)) = each.min_by(|a, b| a.1.total_cmp(&b.1)) else {
@@ -102,19 +118,31 @@ fn has_weight(windows: &Windows<'_>, own: &[f64], pairs: &[Pair]) -> bool {
     fit.is_some_and(|fit| fit.share_of_pair(pairs.len() - 1, own).value >= SHARE_MIN)
 }
 
-/// Whether a pair stays whichever other is taken in as well, and whichever window is left out.
+/// Whether a pair stays whichever other is taken in as well, none of which costs less, and whichever window is left out.
 fn stays(windows: &Windows<'_>, named: &[Pair], pair: Pair, others: &[Pair]) -> bool {
-    let beside = |other: &Pair| {
+    let others = unnamed(others, &[pair]);
+    let is_left_by = |other: &Pair| {
         let pairs: Vec<Pair> = named.iter().copied().chain([*other, pair]).collect();
-        chance(windows, &pairs, None)
+        let Some(fit) = Fit::of(windows, &pairs, None).filter(|fit| fit.degrees >= SPARE_MIN)
+        else {
+            return false;
+        };
+        let chance = |t: f64| tail(t, fit.degrees as f64);
+        let less = chance(-fit.t_of_pair(pairs.len() - 2)) * others.len() as f64;
+        chance(fit.t_of_pair(pairs.len() - 1)) < STAYS && less > LESS
     };
     let own = with(named, pair);
     let without = |window: usize| chance(windows, &own, Some(window));
-    let other_pairs = others.iter().filter(|other| **other != pair);
-    other_pairs.map(beside).all(|chance| chance < STAYS)
+    others.iter().all(is_left_by)
         && (0..windows.counts.len())
             .map(without)
             .all(|chance| chance < STAYS)
+}
+
+/// Those of other kinds than any that is named.
+fn unnamed(all: &[Pair], named: &[Pair]) -> Vec<Pair> {
+    let is_named = |pair: &Pair| named.iter().any(|named| named.kinds == pair.kinds);
+    all.iter().copied().filter(|pair| !is_named(pair)).collect()
 }
 
 #[cfg(test)]
@@ -153,13 +181,17 @@ mod tests {
         (counts, used)
     }
 
-    fn named(pair: f64, noise: f64, seed: u64) -> Vec<Pair> {
+    fn named(pair: f64, noise: f64, seed: u64) -> Vec<(usize, usize)> {
         let (counts, used) = windows(pair, noise, seed);
         let windows = Windows {
             counts: &counts,
             used: &used,
         };
-        look(&windows, &OWN.map(f64::from), 1).named
+        look(&windows, &OWN.map(f64::from))
+            .named
+            .iter()
+            .map(|pair| pair.kinds)
+            .collect()
     }
 
     #[test]
@@ -200,7 +232,11 @@ mod tests {
                 counts: &counts,
                 used: &used,
             };
-            assert_eq!(look(&windows, &OWN.map(f64::from), 1).named, [], "{seed}");
+            assert_eq!(
+                look(&windows, &OWN.map(f64::from)).named,
+                Vec::new(),
+                "{seed}"
+            );
         }
     }
 }

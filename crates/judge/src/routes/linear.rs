@@ -1,7 +1,7 @@
 //! Least squares over windows: what one request of each kind takes, and what pairs of kinds take beside each other.
 //!
 //! ```text
-//!  used = Σ costs × counts  +  Σ g × pairs      pairs: counts of one × counts of the other / counts of all
+//!  used = Σ costs × counts  +  Σ g × pairs      pairs: as often as both meet among all, or take turns with each other
 //! ```
 //!
 //! Every term grows in proportion to all counts, so that only the mix tells, and not how busy a window was. Hence what one
@@ -18,8 +18,56 @@ pub(super) struct Windows<'w> {
     pub(super) used: &'w [f64],
 }
 
-/// Two kinds, by number.
-pub(super) type Pair = (usize, usize);
+/// Two kinds, by number, and how often they come upon each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Pair {
+    pub(super) kinds: (usize, usize),
+    pub(super) among: Among,
+}
+
+/// Whom two kinds come upon each other among.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Among {
+    /// All: the one is there while the other is, as at a lock. Counts of one × counts of the other / all counts.
+    All,
+    /// Each other: the one comes next after the other, whatever comes between, as at a cache. The same over the counts of
+    /// both.
+    Both,
+}
+
+impl Pair {
+    /// How often, at so many of each kind.
+    fn times(&self, counts: &[f64]) -> f64 {
+        let (a, b) = (counts[self.kinds.0], counts[self.kinds.1]);
+        a * b / self.whole(counts)
+    }
+
+    /// How many times more with one more of a kind.
+    fn one_more(&self, kind: usize, counts: &[f64]) -> f64 {
+        let (a, b) = (counts[self.kinds.0], counts[self.kinds.1]);
+        let whole = self.whole(counts);
+        let is_own = kind == self.kinds.0 || kind == self.kinds.1;
+        let with = match kind {
+            _ if kind == self.kinds.0 => b,
+            _ if kind == self.kinds.1 => a,
+            _ => 0.0,
+        };
+        let is_counted = is_own || self.among == Among::All;
+        let thinned = if is_counted {
+            a * b / (whole * whole)
+        } else {
+            0.0
+        };
+        with / whole - thinned
+    }
+
+    fn whole(&self, counts: &[f64]) -> f64 {
+        match self.among {
+            Among::All => counts.iter().sum(),
+            Among::Both => counts[self.kinds.0] + counts[self.kinds.1],
+        }
+    }
+}
 
 /// What one takes of what is used, with its standard error.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -167,31 +215,17 @@ impl Fit {
     }
 }
 
-/// The counts of kinds, and those of pairs beside each other.
+/// The counts of kinds, and how often pairs come upon each other.
 fn columns(counts: &[f64], pairs: &[Pair]) -> Vec<f64> {
-    let all: f64 = counts.iter().sum();
-    let beside = |(a, b): &Pair| counts[*a] * counts[*b] / all;
-    counts
-        .iter()
-        .copied()
-        .chain(pairs.iter().map(beside))
-        .collect()
+    let beside = pairs.iter().map(|pair| pair.times(counts));
+    counts.iter().copied().chain(beside).collect()
 }
 
 /// How each column grows with one more of a kind.
 fn one_more(kind: usize, counts: &[f64], pairs: &[Pair]) -> Vec<f64> {
-    let all: f64 = counts.iter().sum();
     let own = (0..counts.len()).map(|other| if other == kind { 1.0 } else { 0.0 });
-    let beside = |(a, b): &Pair| {
-        let (a, b) = (*a, *b);
-        let with = match kind {
-            _ if kind == a => counts[b],
-            _ if kind == b => counts[a],
-            _ => 0.0,
-        };
-        with / all - counts[a] * counts[b] / (all * all)
-    };
-    own.chain(pairs.iter().map(beside)).collect()
+    let beside = pairs.iter().map(|pair| pair.one_more(kind, counts));
+    own.chain(beside).collect()
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {
@@ -205,36 +239,54 @@ mod tests {
     /// What is used is known exactly, so the fit must give it back: costs, the pair, and shares that add up.
     #[test]
     fn what_windows_were_made_of_is_found_again() {
-        let of = |counts: &[f64]| {
-            let all: f64 = counts.iter().sum();
-            3.0 * counts[0] + 5.0 * counts[1] + 2.0 * counts[2] + 7.0 * counts[0] * counts[2] / all
-        };
-        let mut random = fastrand::Rng::with_seed(4);
-        let counts: Vec<Vec<f64>> = (0..12)
-            .map(|_| (0..3).map(|_| 10.0 + 40.0 * random.f64()).collect())
-            .collect();
-        let used: Vec<f64> = counts.iter().map(|counts| of(counts)).collect();
-        let windows = Windows {
-            counts: &counts,
-            used: &used,
-        };
-        let fit = Fit::of(&windows, &[(0, 2)], None).expect("it tells");
-        let own = [20.0, 30.0, 50.0];
-        assert!((fit.whole(&own) / of(&own) - 1.0).abs() < 1e-6);
-        let step = 1e-4;
-        for kind in 0..3 {
-            let mut more = own;
-            more[kind] += step;
-            let slope = (of(&more) - of(&own)) / step;
-            let found = fit.one_more(kind, &own).value;
-            assert!((found / slope - 1.0).abs() < 1e-4, "{found} of {slope}");
+        for among in [Among::All, Among::Both] {
+            let pair = Pair {
+                kinds: (0, 2),
+                among,
+            };
+            let of = |counts: &[f64]| {
+                3.0 * counts[0] + 5.0 * counts[1] + 2.0 * counts[2] + 7.0 * pair.times(counts)
+            };
+            let mut random = fastrand::Rng::with_seed(4);
+            let counts: Vec<Vec<f64>> = (0..12)
+                .map(|_| (0..3).map(|_| 10.0 + 40.0 * random.f64()).collect())
+                .collect();
+            let used: Vec<f64> = counts.iter().map(|counts| of(counts)).collect();
+            let windows = Windows {
+                counts: &counts,
+                used: &used,
+            };
+            let fit = Fit::of(&windows, &[pair], None).expect("it tells");
+            let own = [20.0, 30.0, 50.0];
+            assert!((fit.whole(&own) / of(&own) - 1.0).abs() < 1e-6);
+            let step = 1e-4;
+            for kind in 0..3 {
+                let mut more = own;
+                more[kind] += step;
+                let slope = (of(&more) - of(&own)) / step;
+                let found = fit.one_more(kind, &own).value;
+                assert!((found / slope - 1.0).abs() < 1e-4, "{found} of {slope}");
+            }
+            let shares: f64 = (0..3).map(|kind| fit.share(kind, &own).value).sum();
+            assert!((shares - 1.0).abs() < 1e-9, "{shares}");
+            let share = 7.0 * pair.times(&own) / of(&own);
+            assert!((fit.share_of_pair(0, &own).value - share).abs() < 1e-6);
+            // Without the pair something is left over.
+            let additive = Fit::of(&windows, &[], None).expect("it tells");
+            assert!(additive.one_more(0, &own).error > 100.0 * fit.one_more(0, &own).error);
         }
-        let shares: f64 = (0..3).map(|kind| fit.share(kind, &own).value).sum();
-        assert!((shares - 1.0).abs() < 1e-9, "{shares}");
-        let pair = 7.0 * 20.0 * 50.0 / 100.0 / of(&own);
-        assert!((fit.share_of_pair(0, &own).value - pair).abs() < 1e-6);
-        // Without the pair something is left over.
-        let additive = Fit::of(&windows, &[], None).expect("it tells");
-        assert!(additive.one_more(0, &own).error > 100.0 * fit.one_more(0, &own).error);
+    }
+
+    #[test]
+    fn kinds_meet_among_all_and_take_turns_among_themselves() {
+        let times = |among| {
+            Pair {
+                kinds: (0, 1),
+                among,
+            }
+            .times(&[30.0, 30.0, 40.0])
+        };
+        assert_eq!(times(Among::All), 9.0);
+        assert_eq!(times(Among::Both), 15.0);
     }
 }

@@ -94,7 +94,7 @@ pub fn told(windows: &[MixWindow], requests: &[RequestKind], wall: Option<Wall>)
             .map(|(parcel, group, costs)| (group, costs, functions_of(parcel)))
             .collect(),
         interference: mix.interference(),
-        is_open: windows.len() == mix.looks()[0] && mix.found.iter().any(Found::is_open),
+        is_open: windows.len() == mix.looks()[0] && mix.found.is_open(),
     })
 }
 
@@ -130,9 +130,11 @@ struct Mix<'w> {
     /// Of each parcel, in each window and in the step.
     counts: Vec<Vec<f64>>,
     own: Vec<f64>,
-    /// What is used, of which kinds may cost each other, and what was found.
+    /// What is used; what the wall is made of, and which kinds cost each other of that. Of the rest costs need not add up: a
+    /// server that is often idle takes more for a request.
     used: Vec<(UsedBy, Vec<f64>)>,
-    found: Vec<Found>,
+    wall: Option<UsedBy>,
+    found: Found,
 }
 
 impl<'w> Mix<'w> {
@@ -178,12 +180,17 @@ impl<'w> Mix<'w> {
         });
         // At a wall that is a wait something is in use all the time, whatever it is: the load's own time is shared out.
         let held = vec![1.0; rows.len()];
-        let is_wait = wall == Some(Wall::Wait);
         let used = [
             Some((UsedBy::Server, server)),
             backend.map(|used| (UsedBy::Backend, used)),
-            is_wait.then_some((UsedBy::Wait, held)),
+            Some((UsedBy::Wait, held)),
         ];
+        let wall = match wall {
+            Some(Wall::ServerCpu | Wall::ServerSerial) => Some(UsedBy::Server),
+            Some(Wall::Backend) => Some(UsedBy::Backend),
+            Some(Wall::Wait) => Some(UsedBy::Wait),
+            _ => None,
+        };
         let mut mix = Mix {
             windows,
             groups,
@@ -191,13 +198,13 @@ impl<'w> Mix<'w> {
             counts: rows,
             own,
             used: used.into_iter().flatten().collect(),
-            found: Vec::new(),
+            wall,
+            found: Found::default(),
         };
-        let looked_at = mix.used.len();
         let looks = mix.looks().contains(&windows.len());
-        let each = mix.used.iter().filter(|_| looks);
-        let found = each.map(|(_, used)| look(&mix.beside(used), &mix.own, looked_at));
-        mix.found = found.collect();
+        if let Some(used) = wall.filter(|_| looks).and_then(|wall| mix.used_by(wall)) {
+            mix.found = look(&mix.beside(used), &mix.own);
+        }
         // What does not tell of the server tells of nothing.
         mix.fitted(UsedBy::Server).is_some().then_some(mix)
     }
@@ -215,16 +222,21 @@ impl<'w> Mix<'w> {
         }
     }
 
+    fn used_by(&self, of: UsedBy) -> Option<&[f64]> {
+        let found = self.used.iter().find(|(used, _)| *used == of);
+        found.map(|(_, used)| used.as_slice())
+    }
+
     /// The pairs that were named, of what they use.
     fn pairs(&self, of: UsedBy) -> &[Pair] {
-        let mut each = self.used.iter().zip(&self.found);
-        let found = each.find(|((used, _), _)| *used == of);
-        found.map_or(&[], |(_, found)| &found.named)
+        match self.wall == Some(of) {
+            true => &self.found.named,
+            false => &[],
+        }
     }
 
     fn fitted(&self, of: UsedBy) -> Option<Fit> {
-        let (_, used) = self.used.iter().find(|(used, _)| *used == of)?;
-        self.fit(used, self.pairs(of))
+        self.fit(self.used_by(of)?, self.pairs(of))
     }
 
     /// `None` too where all that is told comes to nothing.
@@ -241,7 +253,6 @@ impl<'w> Mix<'w> {
         let client = client.and_then(|used| self.fit(&used, &[]));
         let backend = self.fitted(UsedBy::Backend);
         let held = self.fitted(UsedBy::Wait);
-        let held = held.or_else(|| self.fit(&vec![1.0; self.counts.len()], &[]));
         let Some(server) = self.fitted(UsedBy::Server) else {
             return Vec::new();
         };
@@ -270,38 +281,33 @@ impl<'w> Mix<'w> {
 
     /// The rarest of many are not named: they are no pair.
     fn interference(&self) -> Vec<Interference> {
-        let mut all = Vec::new();
-        for ((of, _), found) in self.used.iter().zip(&self.found) {
-            let Some(fit) = self.fitted(*of) else {
-                continue;
-            };
-            let half = quantile(0.05, fit.degrees as f64);
-            for (nth, ((a, b), chance)) in found.named.iter().zip(&found.chances).enumerate() {
-                let names = [a, b].map(|parcel| match self.parcels[*parcel][..] {
-                    [group] => Some(self.groups[group].name.clone()),
-                    _ => None,
-                });
-                let [Some(one), Some(other)] = names else {
-                    continue;
-                };
-                let Estimate { value, error } = fit.share_of_pair(nth, &self.own);
-                all.push(Interference {
-                    between: [one, other],
-                    of: *of,
-                    share: value,
-                    share_low: value - half * error,
-                    share_high: value + half * error,
-                    chance: *chance,
-                });
-            }
-        }
-        all
+        let Some((of, fit)) = self.wall.and_then(|wall| Some((wall, self.fitted(wall)?))) else {
+            return Vec::new();
+        };
+        let half = quantile(0.05, fit.degrees as f64);
+        let name = |parcel: usize| match self.parcels[parcel][..] {
+            [group] => Some(self.groups[group].name.clone()),
+            _ => None,
+        };
+        let named = self.found.named.iter().zip(&self.found.chances);
+        let one = |(nth, (pair, chance)): (usize, (&Pair, &f64))| {
+            let Estimate { value, error } = fit.share_of_pair(nth, &self.own);
+            Some(Interference {
+                between: [name(pair.kinds.0)?, name(pair.kinds.1)?],
+                of,
+                share: value,
+                share_low: value - half * error,
+                share_high: value + half * error,
+                chance: *chance,
+            })
+        };
+        named.enumerate().filter_map(one).collect()
     }
 
     /// The server's functions that are mostly of one parcel, by its number.
     fn functions(&self) -> BTreeMap<usize, Vec<FunctionCost>> {
-        let server = self.used.iter().find(|(of, _)| *of == UsedBy::Server);
-        server.map_or_else(BTreeMap::new, |(_, server)| {
+        let server = self.used_by(UsedBy::Server);
+        server.map_or_else(BTreeMap::new, |server| {
             functions::functions(
                 self.windows,
                 &self.beside(server),

@@ -619,6 +619,23 @@ mod tests {
     }
 
     #[test]
+    fn sessions_that_outlast_a_window_are_named_with_the_way_out() {
+        let worded = caveat(&Caveat::SessionsOutlast {
+            session: "buy".to_owned(),
+            took_ns: 4_200_000_000,
+            window_ns: 3_000_000_000,
+        });
+        for part in ["a session of buy takes 4.20 s", "3 s long at the most"] {
+            assert!(worded.fact.contains(part), "{part}: {}", worded.fact);
+        }
+        assert!(
+            worded
+                .advice
+                .is_some_and(|advice| advice.contains("--window"))
+        );
+    }
+
+    #[test]
     fn an_allowance_is_told_by_the_drivers_own_names() {
         let counted = [("pps_allowance_exceeded".to_owned(), 1_204)].into();
         let worded = caveat(&Caveat::AllowanceExceeded {
