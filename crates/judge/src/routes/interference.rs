@@ -6,9 +6,9 @@
 //! 1. the model with the pair is better by more than chance gives in one of 250 experiments for *any* of its pairs, over
 //!    both looks;
 //! 2. it stays so whichever other pair is taken in as well, so that it is this pair and not one like it;
-//! 3. no other pair costs *less* beside it, beyond what chance gives any: two walls, of which now the one binds and now
-//!    the other, are convex in the mix, and so is work in batches. No pair that costs more comes of them alone, but one may
-//!    seem to while those that cost less are left out;
+//! 3. no other pair explains more by costing *less*, nor costs less beside it beyond what chance gives any: two walls, of
+//!    which now the one binds and now the other, are convex in the mix, and so is work in batches. No pair that costs more
+//!    comes of them alone, but one may seem to while those that cost less are left out;
 //! 4. it stays so whichever window is left out;
 //! 5. it has at least a twentieth of the whole.
 
@@ -81,13 +81,19 @@ pub(super) fn look(windows: &Windows<'_>, own: &[f64]) -> Found {
     let mut found = Found::default();
     while found.named.len() < NAMED_MAX {
         let others = unnamed(&all, &found.named);
-        let chance_of = |pair: &Pair| chance(windows, &with(&found.named, *pair), None);
-        let each = others.iter().map(|pair| (*pair, chance_of(pair)));
-        let Some((pair, chance)) = each.min_by(|a, b| a.1.total_cmp(&b.1)) else {
+        let chances_of = |pair: &Pair| chances(windows, &with(&found.named, *pair), None);
+        let each: Vec<(Pair, [f64; 2])> = others
+            .iter()
+            .map(|pair| (*pair, chances_of(pair)))
+            .collect();
+        let least_less = each.iter().map(|(_, [_, less])| *less).fold(1.0, f64::min);
+        let best = each.into_iter().min_by(|a, b| a.1[0].total_cmp(&b.1[0]));
+        let Some((pair, [more, _])) = best else {
             break;
         };
-        let chance = (chance * others.len() as f64).min(1.0);
+        let chance = (more * others.len() as f64).min(1.0);
         let is_named = chance < level
+            && more < least_less
             && has_weight(windows, own, &with(&found.named, pair))
             && stays(windows, &found.named, pair, &others);
         if !is_named {
@@ -104,13 +110,14 @@ fn with(named: &[Pair], pair: Pair) -> Vec<Pair> {
     named.iter().copied().chain([pair]).collect()
 }
 
-/// How often chance alone shows as much of the last pair, where costs and the pairs before it are all there is.
-fn chance(windows: &Windows<'_>, pairs: &[Pair], left_out: Option<usize>) -> f64 {
-    Fit::of(windows, pairs, left_out)
-        .filter(|fit| fit.degrees >= SPARE_MIN)
-        .map_or(1.0, |fit| {
-            tail(fit.t_of_pair(pairs.len() - 1), fit.degrees as f64)
-        })
+/// How often chance alone has the last pair cost as much more, and as much less, where costs and the pairs before it are all
+/// there is.
+fn chances(windows: &Windows<'_>, pairs: &[Pair], left_out: Option<usize>) -> [f64; 2] {
+    let fit = Fit::of(windows, pairs, left_out).filter(|fit| fit.degrees >= SPARE_MIN);
+    fit.map_or([1.0; 2], |fit| {
+        let t = fit.t_of_pair(pairs.len() - 1);
+        [t, -t].map(|t| tail(t, fit.degrees as f64))
+    })
 }
 
 fn has_weight(windows: &Windows<'_>, own: &[f64], pairs: &[Pair]) -> bool {
@@ -132,7 +139,7 @@ fn stays(windows: &Windows<'_>, named: &[Pair], pair: Pair, others: &[Pair]) -> 
         chance(fit.t_of_pair(pairs.len() - 1)) < STAYS && less > LESS
     };
     let own = with(named, pair);
-    let without = |window: usize| chance(windows, &own, Some(window));
+    let without = |window: usize| chances(windows, &own, Some(window))[0];
     others.iter().all(is_left_by)
         && (0..windows.counts.len())
             .map(without)
