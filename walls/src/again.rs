@@ -24,7 +24,7 @@ pub fn judged(
     let next = scenario
         .lift
         .zip(outcome.lifted_rate)
-        .map(|(lift, rate)| score::told_error(&found, lift.told, rate));
+        .map(|(lift, rate)| score::told_error(&found, lift.told, outcome.before_rate, rate));
     let outcome = Outcome {
         found: Ok(found),
         ..outcome.clone()

@@ -26,6 +26,9 @@ const MIXES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/mixes");
 const SUBJECT_PORT: u16 = 8090;
 /// How long a load lasts whose throughput alone is asked for.
 const LIFTED_LASTS: &str = "5s";
+/// How often two loads are held in turn, of which one is compared with the other, and each for so long.
+const TURNS: u32 = 2;
+const TURN_LASTS: &str = "3s";
 /// How long an interrupted find may take to put everything back.
 const INTERRUPT_GRACE: Duration = Duration::from_secs(30);
 
@@ -151,12 +154,34 @@ impl Apparatus {
 
     /// Answers per second of a scenario, by `run`.
     pub fn rate(&self, scenario: &Scenario, seed: u64) -> Result<f64, String> {
+        let json = self.load(scenario, seed, LIFTED_LASTS)?;
+        Ok(found::read(json.as_bytes())?.rate)
+    }
+
+    /// The same of two scenarios that are held in turn, so that a machine which changes its pace moves both.
+    pub fn rates(&self, two: [&Scenario; 2], seed: u64) -> Result<[f64; 2], String> {
+        let mut sums = [0.0; 2];
+        for _ in 0..TURNS {
+            for (scenario, sum) in two.iter().zip(&mut sums) {
+                let json = self.load(scenario, seed, TURN_LASTS)?;
+                *sum += found::read(json.as_bytes())?.rate;
+            }
+        }
+        Ok(sums.map(|sum| sum / f64::from(TURNS)))
+    }
+
+    /// What `run` says of a scenario's load.
+    pub fn load(&self, scenario: &Scenario, seed: u64, lasts: &str) -> Result<String, String> {
         let _standing = self.standing(scenario)?;
         let run = self.of_run("run", scenario, seed);
-        let lasts = ["-d", LIFTED_LASTS].map(str::to_owned).to_vec();
+        let lasts = ["-d", lasts].map(str::to_owned).to_vec();
         let (load, target) = (self.load_of(scenario), vec![target(scenario)]);
-        let arguments = [run, server_of(scenario), lasts, load, target].concat();
-        Ok(found::read(self.run(&arguments)?.as_bytes())?.rate)
+        self.run(&[run, server_of(scenario), lasts, load, target].concat())
+    }
+
+    /// What `find` says of a server that it starts.
+    pub fn found(&self, scenario: &Scenario, seed: u64) -> Result<String, String> {
+        self.run(&self.arguments(scenario, seed, None))
     }
 
     /// The arguments of `wallfinder`; `backend` is the process behind a server that stands.
@@ -188,7 +213,7 @@ impl Apparatus {
             add("--window", window);
         }
         // Only where a function is to be named.
-        if scenario.function.is_none() {
+        if !scenario.looks_inside() {
             arguments.push("--no-inside".to_owned());
         }
         arguments.extend(self.load_of(scenario));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use wallfinder_judge::proof::what_if_of_kind;
 use wallfinder_model::Detail;
-use wallfinder_model::record::Costs;
+use wallfinder_model::record::{Costs, FunctionCost, Interference};
 use wallfinder_model::verdict::{How, Wall};
 
 /// What was found.
@@ -35,6 +35,9 @@ pub struct Found {
     /// Requests of a mix.
     #[serde(default)]
     pub kinds: Vec<Kind>,
+    /// Those of them that cost each other.
+    #[serde(default)]
+    pub interference: Vec<Interference>,
 }
 
 /// What was found of one request of a mix.
@@ -48,9 +51,23 @@ pub struct Kind {
     /// What one costs.
     #[serde(default)]
     pub costs: Option<Costs>,
-    /// Answers per second, as judged, if it took half as much of what the wall is made of.
+    /// The server's functions that work for it.
     #[serde(default)]
-    pub half_as_dear: Option<f64>,
+    pub functions: Vec<FunctionCost>,
+    /// What is told of it if it took half as much of what the wall is made of.
+    #[serde(default)]
+    pub half_as_dear: Option<Gain>,
+}
+
+/// So many times the present throughput, as told, with its interval.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Gain {
+    /// Centre.
+    pub ratio: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
 }
 
 /// A number with its interval. What is not finite is not there.
@@ -86,6 +103,8 @@ struct Step {
     experiment: Option<Experiment>,
     #[serde(default)]
     requests: Vec<Kind>,
+    #[serde(default)]
+    interference: Vec<Interference>,
 }
 
 #[derive(Deserialize)]
@@ -160,6 +179,7 @@ pub fn read(json: &[u8]) -> Result<Found, String> {
         rate: rate.ok_or("the step has no throughput")?,
         p99_ms: p99_ns.map(|ns| ns as f64 / 1e6),
         kinds: with_halves(json, step.requests.clone())?,
+        interference: step.interference.clone(),
     })
 }
 
@@ -172,8 +192,12 @@ fn with_halves(json: &[u8], mut kinds: Vec<Kind>) -> Result<Vec<Kind>, String> {
         .map_err(|error| format!("the record cannot be read: {error}"))?;
     let squeezed = whole.steps.iter().rfind(|step| step.experiment.is_some());
     for kind in &mut kinds {
-        let told = squeezed.and_then(|step| what_if_of_kind(step, &kind.name, 0.5));
-        kind.half_as_dear = told.map(|told| told.throughput);
+        kind.half_as_dear = squeezed.and_then(|step| {
+            let told = what_if_of_kind(step, &kind.name, 0.5)?;
+            let [ratio, low, high] =
+                [told.throughput, told.low, told.high].map(|rate| rate / step.throughput);
+            Some(Gain { ratio, low, high })
+        });
     }
     Ok(kinds)
 }

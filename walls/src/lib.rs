@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod again;
+pub mod alone;
 pub mod beside;
 pub mod catalogue;
 pub mod elsewhere;

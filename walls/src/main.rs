@@ -14,10 +14,11 @@ use wallfinder_walls::beside;
 use wallfinder_walls::elsewhere::Elsewhere;
 use wallfinder_walls::find::{Apparatus, Effort};
 use wallfinder_walls::results::Results;
-use wallfinder_walls::scenario::{Scenario, Server};
+use wallfinder_walls::scenario::{Scenario, Server, Told};
 use wallfinder_walls::score::{self, Mark, Outcome, Score};
 use wallfinder_walls::suite::{SMOKE, scenarios};
 use wallfinder_walls::table;
+use wallfinder_walls::{again, alone};
 
 /// The smoke form shows that everything works: shorter windows do.
 const SMOKE_WINDOW: &str = "400ms";
@@ -64,6 +65,9 @@ struct Flags {
     /// Have something else take a processor now and then, by the seed: is the verdict the same on a restless machine?
     #[arg(long)]
     restless: bool,
+    /// What the catalogue's four routes cost the server in a mix, beside what each costs alone.
+    #[arg(long, conflicts_with_all = ["smoke", "servers", "hosts", "results", "only"])]
+    alone: bool,
     /// Say which scenarios there are, and run none.
     #[arg(long)]
     list: bool,
@@ -105,6 +109,10 @@ fn run(flags: &Flags) -> Result<bool, String> {
         return Ok(true);
     }
     let apparatus = apparatus(flags)?;
+    if flags.alone {
+        print!("{}", alone::table(&alone::measured(&apparatus, 1)?));
+        return Ok(true);
+    }
     let mut results = Results::open(
         flags.results.as_deref(),
         apparatus.effort,
@@ -274,7 +282,11 @@ fn run_one(apparatus: &Apparatus, scenario: &Scenario, seed: u64) -> Outcome {
     let next = before
         .zip(scenario.lift)
         .zip(lifted.clone())
-        .map(|((before, lift), rate)| score::told_error(before, lift.told, rate?));
+        .map(|((before, lift), lifted)| {
+            let lifted = lifted?;
+            score::told_error(before, lift.told, lifted.before, lifted.rate)
+        });
+    let lifted = lifted.and_then(Result::ok);
     Outcome {
         scenario: scenario.name.to_owned(),
         seed,
@@ -283,7 +295,9 @@ fn run_one(apparatus: &Apparatus, scenario: &Scenario, seed: u64) -> Outcome {
         detail_named: None,
         function_named: None,
         label_holds: None,
-        lifted_rate: lifted.and_then(Result::ok),
+        lifted_rate: lifted.map(|lifted| lifted.rate),
+        before_rate: lifted.and_then(|lifted| lifted.before),
+        half_held: None,
         next_error: None,
         next_unknown: None,
         seconds,
@@ -293,8 +307,26 @@ fn run_one(apparatus: &Apparatus, scenario: &Scenario, seed: u64) -> Outcome {
     .marked(scenario)
 }
 
-/// Answers per second with the wall taken away; `None`: it cannot be.
-fn lifted(apparatus: &Apparatus, scenario: &Scenario, seed: u64) -> Option<Result<f64, String>> {
-    let lifted = scenario.lift.filter(|_| !apparatus.elsewhere)?.of(scenario);
-    Some(apparatus.rate(&lifted, seed))
+/// Answers per second with the wall taken away, and before, where both were held in turn.
+#[derive(Debug, Clone, Copy)]
+struct Lifted {
+    rate: f64,
+    before: Option<f64>,
+}
+
+/// `None`: the wall cannot be taken away.
+fn lifted(apparatus: &Apparatus, scenario: &Scenario, seed: u64) -> Option<Result<Lifted, String>> {
+    let lift = scenario.lift.filter(|_| !apparatus.elsewhere)?;
+    let lifted = lift.of(scenario);
+    Some(match lift.told {
+        Told::Next(_) => apparatus
+            .rate(&lifted, seed)
+            .map(|rate| Lifted { rate, before: None }),
+        Told::Half(_) => apparatus
+            .rates([scenario, &lifted], seed)
+            .map(|[before, rate]| Lifted {
+                rate,
+                before: Some(before),
+            }),
+    })
 }

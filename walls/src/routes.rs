@@ -3,7 +3,7 @@
 
 use wallfinder_model::verdict::Wall::{Backend, Downlink, ServerCpu, Wait};
 
-use crate::scenario::Check::{Added, Share};
+use crate::scenario::Check::{Added, Pairs, Share, Works};
 use crate::scenario::Server::{self, Subject};
 use crate::scenario::{Behind, Expect, Lift, Of, Ordinary, Scenario};
 use crate::servers::HAPROXY;
@@ -34,6 +34,7 @@ pub const ROUTES: &[Scenario] = &[
                     over: "light",
                     us: 60.0,
                 },
+                Pairs(&[]),
             ],
         },
         lift: Lift::by_half("-c 16 --traffic {mixes}/cpu-half.toml", "dear"),
@@ -47,11 +48,14 @@ pub const ROUTES: &[Scenario] = &[
         expect: Expect::Wall {
             walls: &[Downlink],
             detail: None,
-            checks: &[Share {
-                name: "image",
-                of: Of::Bytes,
-                truth: 0.99,
-            }],
+            checks: &[
+                Share {
+                    name: "image",
+                    of: Of::Bytes,
+                    truth: 0.99,
+                },
+                Pairs(&[]),
+            ],
         },
         lift: Lift::by_half("-c 16 --traffic {mixes}/bytes-half.toml", "image"),
         ..PLAIN
@@ -63,11 +67,14 @@ pub const ROUTES: &[Scenario] = &[
         expect: Expect::Wall {
             walls: &[Wait],
             detail: None,
-            checks: &[Share {
-                name: "write",
-                of: Of::Held,
-                truth: 1.0,
-            }],
+            checks: &[
+                Share {
+                    name: "write",
+                    of: Of::Held,
+                    truth: 1.0,
+                },
+                Pairs(&[]),
+            ],
         },
         lift: Lift::by_half("-c 16 --traffic {mixes}/lock-half.toml", "write"),
         ..PLAIN
@@ -86,13 +93,33 @@ pub const ROUTES: &[Scenario] = &[
         expect: Expect::Wall {
             walls: &[Backend],
             detail: None,
-            checks: &[Share {
-                name: "report",
-                of: Of::Backend,
-                truth: 0.708,
-            }],
+            checks: &[
+                Share {
+                    name: "report",
+                    of: Of::Backend,
+                    truth: 0.708,
+                },
+                Pairs(&[]),
+            ],
         },
         lift: Lift::by_half("-c 16 --traffic {mixes}/backend-half.toml", "report"),
+        ..PLAIN
+    },
+    Scenario {
+        name: "routes-evict",
+        server: Subject("knownwall"),
+        flags: "-c 16 --traffic {mixes}/evict.toml",
+        expect: Expect::Wall {
+            walls: &[ServerCpu],
+            detail: None,
+            checks: &[
+                Pairs(&[["cached", "evict"]]),
+                Works {
+                    function: "fill_cache",
+                    name: "cached",
+                },
+            ],
+        },
         ..PLAIN
     },
 ];

@@ -42,6 +42,16 @@ pub struct Scenario {
 }
 
 impl Scenario {
+    /// Whether `find` is to look inside the server.
+    pub fn looks_inside(&self) -> bool {
+        let is_of_functions = |check: &Check| matches!(check, Check::Works { .. });
+        let checks = match self.expect {
+            Expect::Wall { checks, .. } => checks,
+            Expect::NoEffect => &[],
+        };
+        self.function.is_some() || checks.iter().any(is_of_functions)
+    }
+
     /// Why it cannot be run, where something of the project's folder is not there.
     pub fn missing(&self, root: &Path) -> Option<String> {
         let needed = self.needs.filter(|needed| !root.join(needed).is_file())?;
@@ -144,6 +154,15 @@ pub enum Check {
         over: &'static str,
         /// So much more, in microseconds.
         us: f64,
+    },
+    /// The requests that cost each other: these pairs, and no others.
+    Pairs(&'static [[&'static str; 2]]),
+    /// A function that works for one request alone is told of it; the server is looked into.
+    Works {
+        /// The function, or a word of its name.
+        function: &'static str,
+        /// The request.
+        name: &'static str,
     },
 }
 

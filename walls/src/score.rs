@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use wallfinder_model::record::{Cost, Costs};
 use wallfinder_model::verdict::{How, Wall};
 
-use crate::found::{Found, Span};
+use crate::found::{Found, Gain, Span};
 use crate::scenario::{Check, Expect, Of, Scenario, Told};
 
 /// Of those answered, this share must be right.
 pub const RIGHT_MIN: f64 = 0.95;
 /// This share must be answered.
 pub const ANSWERED_MIN: f64 = 0.90;
-/// Root mean square of the next wall's relative error, at the most.
+/// Root mean square of the relative error of next walls, and of requests half as dear, at the most.
 pub const NEXT_RMSE_MAX: f64 = 0.05;
 /// Of repeats of a scenario, this share must give the same verdict.
 pub const SAME_MIN: f64 = 0.9;
@@ -50,6 +50,12 @@ pub struct Outcome {
     /// Answers per second once the first wall was lifted, where it was.
     #[serde(default)]
     pub lifted_rate: Option<f64>,
+    /// Answers per second before, measured in turn with those, where a mix was lifted.
+    #[serde(default)]
+    pub before_rate: Option<f64>,
+    /// Whether the interval of what was told of a request half as dear held what came.
+    #[serde(default)]
+    pub half_held: Option<bool>,
     /// Relative error of the next wall's ceiling, once the first was lifted.
     pub next_error: Option<f64>,
     /// Why there is no such error where there should be one.
@@ -70,6 +76,7 @@ impl Outcome {
     /// The same with its marks as the scenario's labels are now.
     pub fn marked(mut self, scenario: &Scenario) -> Outcome {
         let found = self.found.as_ref().ok();
+        self.half_held = found.and_then(|found| half_held(scenario, found, &self));
         self.detail_named = found.and_then(|found| detail_named(scenario, found));
         self.function_named = found.and_then(|found| function_named(scenario, found));
         self.label_holds = found.and_then(|found| label_holds(scenario, found));
@@ -151,6 +158,22 @@ fn holds(check: &Check, found: &Found) -> bool {
         Check::Share { name, of, truth } => {
             share(found, name, *of).is_some_and(|share| (share - truth).abs() <= 0.1 * truth)
         }
+        Check::Pairs(pairs) => {
+            let mut named: Vec<&[String; 2]> = found
+                .interference
+                .iter()
+                .map(|pair| &pair.between)
+                .collect();
+            named.dedup();
+            named.len() == pairs.len()
+                && named
+                    .iter()
+                    .all(|named| pairs.iter().any(|pair| *named == pair))
+        }
+        Check::Works { function, name } => {
+            let kind = found.kinds.iter().find(|kind| kind.name == *name);
+            kind.is_some_and(|kind| kind.functions.iter().any(|it| it.name.contains(function)))
+        }
         Check::Added { name, over, us } => added(found, name, over)
             .is_some_and(|(added, half)| (added - us * 1e3).abs() <= 0.1 * us * 1e3 + half),
     }
@@ -204,17 +227,101 @@ pub fn label_holds(scenario: &Scenario, found: &Found) -> Option<bool> {
     Some((least..=most).contains(&found.rate))
 }
 
-/// What was told of a change over what was measured once it was made, less one.
-pub fn told_error(before: &Found, told: Told, rate: f64) -> Result<f64, String> {
-    let predicted = match told {
-        Told::Next(next) => before.rate * next_ratio(before, next)?,
-        Told::Half(name) => {
-            let kind = before.kinds.iter().find(|kind| kind.name == name);
-            let told = kind.and_then(|kind| kind.half_as_dear);
-            told.ok_or_else(|| format!("what a {name} half as dear would give was not told"))?
-        }
+/// What was told of a change over what came once it was made, less one: `rate` came, and where it was measured beside the
+/// rate before, that was `before_rate`.
+pub fn told_error(
+    found: &Found,
+    told: Told,
+    before_rate: Option<f64>,
+    rate: f64,
+) -> Result<f64, String> {
+    let ratio = match told {
+        Told::Next(next) => next_ratio(found, next)?,
+        Told::Half(name) => gain(found, name)
+            .map(|gain| gain.ratio)
+            .ok_or_else(|| format!("what a {name} half as dear would give was not told"))?,
     };
-    Ok(predicted / rate - 1.0)
+    Ok(ratio * before_rate.unwrap_or(found.rate) / rate - 1.0)
+}
+
+/// What is told of a request half as dear.
+fn gain(found: &Found, name: &str) -> Option<Gain> {
+    found
+        .kinds
+        .iter()
+        .find(|kind| kind.name == name)?
+        .half_as_dear
+}
+
+/// Whether what came is within the interval of what was told.
+fn half_held(scenario: &Scenario, found: &Found, outcome: &Outcome) -> Option<bool> {
+    let Told::Half(name) = scenario.lift?.told else {
+        return None;
+    };
+    let (before, rate) = outcome.before_rate.zip(outcome.lifted_rate)?;
+    let gain = gain(found, name)?;
+    Some((gain.low..=gain.high).contains(&(rate / before)))
+}
+
+/// How near what was told of requests half as dear came to what then came, of one scenario or of all.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WhatIf {
+    /// The scenario; empty for all of them.
+    pub scenario: String,
+    /// Runs that were to tell.
+    pub asked: usize,
+    /// Those that told.
+    pub told: usize,
+    /// Mean of the relative errors: a bias, where it is far from none for its error.
+    pub mean: f64,
+    /// Standard error of that; no number for one.
+    pub mean_error: f64,
+    /// Root mean square.
+    pub rmse: f64,
+    /// Those whose interval held what came.
+    pub held: usize,
+}
+
+impl WhatIf {
+    /// Of each scenario, and of all where those are several; nothing where none was asked.
+    fn all(outcomes: &[&Outcome]) -> Vec<WhatIf> {
+        let mut names: Vec<&str> = Vec::new();
+        for outcome in outcomes {
+            if !names.contains(&outcome.scenario.as_str()) {
+                names.push(&outcome.scenario);
+            }
+        }
+        let of_name = |name: &&str| {
+            let own: Vec<&Outcome> = outcomes
+                .iter()
+                .filter(|o| o.scenario == **name)
+                .copied()
+                .collect();
+            WhatIf::of(name, &own)
+        };
+        let each = names.iter().map(of_name);
+        let whole = (names.len() > 1).then(|| WhatIf::of("", outcomes));
+        each.chain(whole).collect()
+    }
+
+    fn of(scenario: &str, outcomes: &[&Outcome]) -> WhatIf {
+        let errors: Vec<f64> = outcomes.iter().filter_map(|o| o.next_error).collect();
+        let n = errors.len() as f64;
+        let mean = errors.iter().sum::<f64>() / n;
+        let spread: f64 = errors.iter().map(|error| (error - mean).powi(2)).sum();
+        WhatIf {
+            scenario: scenario.to_owned(),
+            asked: outcomes.len(),
+            told: errors.len(),
+            mean,
+            mean_error: (spread / (n - 1.0) / n).sqrt(),
+            rmse: (errors.iter().map(|error| error * error).sum::<f64>() / n).sqrt(),
+            held: outcomes
+                .iter()
+                .filter(|o| o.half_held == Some(true))
+                .count(),
+        }
+    }
 }
 
 /// The ceiling of the next wall over the throughput.
@@ -326,6 +433,8 @@ pub struct Score {
     pub next_told: usize,
     /// Root mean square of their relative errors.
     pub next_rmse: Option<f64>,
+    /// What was told of requests half as dear: of each scenario, and then of all.
+    pub what_if: Vec<WhatIf>,
     /// Scenarios that ran more than once.
     pub repeats: Vec<Repeats>,
     /// Runs that took longer than their effort may.
@@ -347,7 +456,23 @@ impl Score {
         let null = count(&is_null);
         let by_squeezes = |o: &Outcome| o.found.as_ref().is_ok_and(|f| f.how >= How::Likely);
         let unseen = |o: &Outcome| o.function_named.is_none() && asks(o, |s| s.function.is_some());
-        let errors: Vec<f64> = outcomes.iter().filter_map(|o| o.next_error).collect();
+        let is_half = |o: &Outcome| {
+            asks(o, |s| {
+                s.lift
+                    .is_some_and(|lift| matches!(lift.told, Told::Half(_)))
+            })
+        };
+        let is_asked = |o: &Outcome| o.next_error.is_some() || o.next_unknown.is_some();
+        let halves: Vec<&Outcome> = outcomes
+            .iter()
+            .filter(|o| is_half(o) && is_asked(o))
+            .collect();
+        let of_next = |o: &&Outcome| !is_half(o);
+        let errors: Vec<f64> = outcomes
+            .iter()
+            .filter(of_next)
+            .filter_map(|o| o.next_error)
+            .collect();
         let mean_square = errors.iter().map(|e| e * e).sum::<f64>() / errors.len().max(1) as f64;
         Score {
             labelled: outcomes.len() - null,
@@ -364,9 +489,10 @@ impl Score {
             functions_named: count(&|outcome| outcome.function_named == Some(true)),
             not_looked_into: count(&unseen),
             labels_doubtful: count(&|outcome| outcome.label_holds == Some(false)),
-            next: errors.len() + count(&|outcome| outcome.next_unknown.is_some()),
+            next: errors.len() + count(&|o| !is_half(o) && o.next_unknown.is_some()),
             next_told: errors.len(),
             next_rmse: (!errors.is_empty()).then(|| mean_square.sqrt()),
+            what_if: WhatIf::all(&halves),
             repeats: Repeats::of(outcomes),
             slow: count(&|outcome| outcome.seconds > within.as_secs_f64()),
         }
@@ -413,6 +539,20 @@ impl Score {
                 rmse * 100.0
             ));
         }
+        if let Some(all) = self.what_if.last() {
+            if all.told < all.asked {
+                missed.push(format!(
+                    "{} of {} requests half as dear are told",
+                    all.told, all.asked
+                ));
+            }
+            if all.rmse > NEXT_RMSE_MAX {
+                missed.push(format!(
+                    "requests half as dear are off by {:.1} % RMSE",
+                    all.rmse * 100.0
+                ));
+            }
+        }
         if self.functions > 0 && share(self.functions_named, self.functions) < RIGHT_MIN {
             missed.push(format!(
                 "{} of {} functions behind a wall are named",
@@ -433,7 +573,7 @@ impl Score {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::found::Next;
+    use crate::found::{Kind, Next};
     use crate::suite::SUITE;
 
     const MINUTES: Duration = Duration::from_secs(300);
@@ -445,6 +585,7 @@ mod tests {
     fn found(wall: Wall) -> Found {
         Found {
             kinds: Vec::new(),
+            interference: Vec::new(),
             wall,
             how: How::Proved,
             detail: None,
@@ -479,6 +620,8 @@ mod tests {
             function_named: None,
             label_holds: None,
             lifted_rate: None,
+            before_rate: None,
+            half_held: None,
             next_error: None,
             next_unknown: None,
         }
@@ -566,14 +709,75 @@ mod tests {
     #[test]
     fn the_next_wall_is_compared_with_what_lifting_gave() {
         let mut before = found(Wall::ServerCpu);
-        assert!(told_error(&before, Told::Next(Wall::Downlink), 6_600.0).is_err());
+        assert!(told_error(&before, Told::Next(Wall::Downlink), None, 6_600.0).is_err());
         before.next = Some(Next {
             wall: Wall::Downlink,
             ratio: Some(1.40),
         });
-        let error = told_error(&before, Told::Next(Wall::Downlink), 6_600.0).unwrap();
+        let error = told_error(&before, Told::Next(Wall::Downlink), None, 6_600.0).unwrap();
         assert!((error - (1.40 * 4_700.0 / 6_600.0 - 1.0)).abs() < 1e-12);
-        assert!(told_error(&before, Told::Next(Wall::Uplink), 6_600.0).is_err());
+        assert!(told_error(&before, Told::Next(Wall::Uplink), None, 6_600.0).is_err());
+    }
+
+    /// A run of a mix of which so much was told, and so much came.
+    fn halved(name: &str, told: f64, came: f64) -> Outcome {
+        let mut found = found(Wall::ServerCpu);
+        let dear = Kind {
+            name: "dear".to_owned(),
+            wire_bytes: 0,
+            costs: None,
+            functions: Vec::new(),
+            half_as_dear: Some(Gain {
+                ratio: told,
+                low: told - 0.05,
+                high: told + 0.05,
+            }),
+        };
+        found.kinds = vec![dear];
+        let error = told_error(&found, Told::Half("dear"), Some(1_000.0), 1_000.0 * came);
+        Outcome {
+            found: Ok(found),
+            before_rate: Some(1_000.0),
+            lifted_rate: Some(1_000.0 * came),
+            ..outcome(name, Mark::Right)
+        }
+        .with_next(Some(error))
+        .marked(scenario(name))
+    }
+
+    #[test]
+    fn requests_half_as_dear_are_counted_by_themselves_over_seeds_and_scenarios() {
+        let runs = [
+            halved("routes-cpu", 1.30, 1.25),
+            halved("routes-cpu", 1.20, 1.25),
+            halved("routes-evict", 1.25, 1.25),
+        ];
+        let score = Score::of(&runs, MINUTES);
+        assert_eq!((score.next, score.next_rmse), (0, None));
+        let told: Vec<(&str, usize, usize)> = score
+            .what_if
+            .iter()
+            .map(|it| (it.scenario.as_str(), it.told, it.held))
+            .collect();
+        assert_eq!(told, [("routes-cpu", 2, 2)]);
+        let cpu = &score.what_if[0];
+        assert!(
+            cpu.mean.abs() < 1e-9 && (cpu.rmse - 0.04).abs() < 1e-9,
+            "{cpu:?}"
+        );
+        let off = [
+            halved("routes-cpu", 1.40, 1.25),
+            halved("routes-lock", 1.25, 1.25),
+        ];
+        let score = Score::of(&off, MINUTES);
+        assert_eq!(score.what_if.len(), 3);
+        let all = score.what_if.last().unwrap();
+        assert_eq!((all.told, all.held, all.scenario.as_str()), (2, 1, ""));
+        let missed = score.missed();
+        assert!(
+            missed.contains(&"requests half as dear are off by 8.5 % RMSE".to_owned()),
+            "{missed:?}"
+        );
     }
 
     #[test]

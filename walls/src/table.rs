@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use wallfinder_model::verdict::How;
 
 use crate::found::Found;
-use crate::scenario::{Expect, Scenario};
-use crate::score::{Outcome, Repeats, Score};
+use crate::scenario::{Expect, Scenario, Told};
+use crate::score::{Outcome, Repeats, Score, WhatIf};
 
 /// An elasticity beyond this, or whose interval reaches beyond it, is shown.
 const SHOWN: f64 = 0.15;
@@ -67,11 +67,30 @@ fn below(found: &Found, outcome: &Outcome, scenario: &Scenario) -> String {
             "    the label holds from {least}/s to {most}/s: in doubt here"
         );
     }
+    let told = match scenario.lift.map(|lift| lift.told) {
+        Some(Told::Half(_)) => "half as dear",
+        _ => "next wall",
+    };
     if let Some(error) = outcome.next_error {
-        let _ = writeln!(text, "    next wall: off by {:+.1} %", error * 100.0);
+        let held = match outcome.half_held {
+            Some(true) => ", within its interval",
+            Some(false) => ", beyond its interval",
+            None => "",
+        };
+        let _ = writeln!(text, "    {told}: off by {:+.1} %{held}", error * 100.0);
     }
     if let Some(why) = &outcome.next_unknown {
-        let _ = writeln!(text, "    next wall: {why}");
+        let _ = writeln!(text, "    {told}: {why}");
+    }
+    for pair in &found.interference {
+        let [one, other] = &pair.between;
+        let _ = writeln!(
+            text,
+            "    {one} and {other} cost each other: {:.0} % [{:.0}, {:.0}]",
+            pair.share * 100.0,
+            pair.share_low * 100.0,
+            pair.share_high * 100.0
+        );
     }
     text
 }
@@ -120,6 +139,10 @@ pub fn score(score: &Score) -> String {
             rmse * 100.0
         );
     }
+    score
+        .what_if
+        .iter()
+        .for_each(|what_if| text += &halved(what_if));
     if score.asked_again > 0 {
         let n = score.asked_again;
         let _ = writeln!(text, "asked again for want of an answer: {n}");
@@ -146,6 +169,32 @@ pub fn score(score: &Score) -> String {
         }
     }
     text
+}
+
+/// A mean with twice its error says whether there is a bias.
+fn halved(what_if: &WhatIf) -> String {
+    let WhatIf {
+        scenario,
+        asked,
+        told,
+        mean,
+        mean_error,
+        rmse,
+        held,
+    } = what_if;
+    let of = match scenario.as_str() {
+        "" => "all of them",
+        name => name,
+    };
+    let spread = match mean_error.is_finite() {
+        true => format!(" ± {:.1}", 200.0 * mean_error),
+        false => String::new(),
+    };
+    format!(
+        "half as dear, {of}: {:.1} % RMSE over {told} of {asked}, {:+.1}{spread} % in the mean, intervals held {held} of {told}\n",
+        100.0 * rmse,
+        100.0 * mean,
+    )
 }
 
 fn alike(repeats: &Repeats) -> String {
@@ -190,6 +239,8 @@ mod tests {
             found: Ok(found),
             seconds: 61.4,
             lifted_rate: None,
+            before_rate: None,
+            half_held: None,
             next_error: Some(-0.031),
             next_unknown: None,
         };

@@ -13,8 +13,9 @@ use wallfinder_judge::{judge_step, proof};
 use wallfinder_model::experiment::{
     Alone, Condition, Effort, Experiment, OutOfReach, Setting, Squeeze,
 };
+use wallfinder_model::profile::ProfileKind;
 use wallfinder_model::record::{Ab, Interval, SCHEMA};
-use wallfinder_model::record::{MixWindow, RequestKind};
+use wallfinder_model::record::{MixStacks, MixWindow, RequestKind};
 use wallfinder_model::sizes::Sizes;
 use wallfinder_model::telemetry::Sample;
 use wallfinder_model::{Arrival, Caveat, Environment, Nanos, Plan, Record, Scenario, Step};
@@ -303,12 +304,14 @@ impl Session {
         })
     }
 
-    /// Holds the mix of the step that was squeezed with other weights, and keeps what each kind cost the server.
-    pub(crate) fn ask_mixes(&mut self, orders: &[StepOrder]) -> Result<(), Failed> {
+    /// Holds the mix of the step that was squeezed with other weights, and keeps what each kind costs. Whether as many
+    /// windows again may tell of kinds that cost each other.
+    pub(crate) fn ask_mixes(&mut self, orders: &[StepOrder]) -> Result<bool, Failed> {
+        let mut is_open = false;
         let of = orders.len();
         for (order, nth) in orders.iter().zip(1..) {
             if self.interrupted() {
-                return Ok(());
+                return Ok(false);
             }
             let what = format!("nothing: other weights of the mix, {nth} of {of}");
             self.once_more(&what, order, |step, asked| {
@@ -316,34 +319,12 @@ impl Session {
                     Ok(asked) => asked,
                     Err(error) => return Some(format!("other weights were not measured: {error}")),
                 };
-                let server = asked.telemetry.server.as_ref();
-                let ended = |kind: &RequestKind| kind.answered + kind.failed.values().sum::<u64>();
-                step.mix_windows.push(MixWindow {
-                    weights: asked.requests.iter().map(|kind| kind.weight).collect(),
-                    answered: asked.requests.iter().map(ended).collect(),
-                    window_ns: asked.window_ns,
-                    server_cpu_ns: server.map_or(0, |server| server.cpu_ns),
-                    cpu_span_ns: asked.telemetry.window_ns,
-                    reference_ns: asked.telemetry.server_reference_ns,
-                    backend: asked.telemetry.backend,
-                    client_cpu_ns: asked.telemetry.client.as_ref().map(|client| client.cpu_ns),
-                    client_reference_ns: asked.telemetry.client_reference_ns,
-                });
-                let costs = routes::costs(&step.mix_windows, &step.requests);
-                for (group, costs) in costs.unwrap_or_default() {
-                    let session = step
-                        .sessions
-                        .iter_mut()
-                        .find(|session| session.name == group.name);
-                    match session.filter(|_| group.is_session) {
-                        Some(session) => session.costs = Some(costs),
-                        None => step.requests[group.kinds[0]].costs = Some(costs),
-                    }
-                }
+                step.mix_windows.push(mix_window(&asked));
+                is_open = routes::fill(step);
                 None
             })?;
         }
-        Ok(())
+        Ok(is_open)
     }
 
     /// Holds the load of the step that was squeezed once more while the server is profiled, and
@@ -460,6 +441,27 @@ impl Session {
             // What failed first is the cause.
             result: result.and(sealed.map(drop).and(page).map_err(store)),
         }
+    }
+}
+
+/// What a window with other weights shows.
+fn mix_window(asked: &Step) -> MixWindow {
+    let telemetry = &asked.telemetry;
+    let server = telemetry.server.as_ref();
+    let ended = |kind: &RequestKind| kind.answered + kind.failed.values().sum::<u64>();
+    let stacks = asked.profiles.as_ref();
+    let stacks = stacks.and_then(|profiles| profiles.of(ProfileKind::Stacks));
+    MixWindow {
+        weights: asked.requests.iter().map(|kind| kind.weight).collect(),
+        answered: asked.requests.iter().map(ended).collect(),
+        window_ns: asked.window_ns,
+        server_cpu_ns: server.map_or(0, |server| server.cpu_ns),
+        cpu_span_ns: telemetry.window_ns,
+        reference_ns: telemetry.server_reference_ns,
+        backend: telemetry.backend,
+        client_cpu_ns: telemetry.client.as_ref().map(|client| client.cpu_ns),
+        client_reference_ns: telemetry.client_reference_ns,
+        stacks: stacks.map(MixStacks::of),
     }
 }
 

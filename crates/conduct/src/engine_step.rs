@@ -289,6 +289,7 @@ pub(crate) fn blank(order: &StepOrder) -> Step {
         requests: Vec::new(),
         sessions: Vec::new(),
         mix_windows: Vec::new(),
+        interference: Vec::new(),
         telemetry: Telemetry::default(),
         ceiling: None,
         workers: Vec::new(),

@@ -114,6 +114,7 @@ pub(crate) fn a_step() -> DoubleStep {
         requests: Vec::new(),
         sessions: Vec::new(),
         mix_windows: Vec::new(),
+        interference: Vec::new(),
         series: Vec::new(),
     };
     DoubleStep { step }

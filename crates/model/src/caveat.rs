@@ -308,6 +308,15 @@ pub enum Caveat {
         /// Whether it was over by then.
         over: bool,
     },
+    /// Sessions last longer than the windows that tell what each of a mix costs, so nothing of the mix is told apart.
+    SessionsOutlast {
+        /// The sessions.
+        session: String,
+        /// How long one takes, in the mean.
+        took_ns: u64,
+        /// How long a window may be.
+        window_ns: u64,
+    },
     /// A wall is that of telemetry, for squeezes that would tell were out of reach.
     NotSqueezed {
         /// Which.

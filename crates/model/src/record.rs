@@ -9,7 +9,7 @@ use crate::chart::Chart;
 use crate::environment::Environment;
 use crate::experiment::Experiment;
 use crate::plan::{Load, Plan, Target};
-use crate::profile::Profiles;
+use crate::profile::{FunctionPart, Profiles, Reading};
 use crate::scenario::Scenario;
 use crate::sizes::Sizes;
 use crate::telemetry::{CpuUse, Sample, Telemetry};
@@ -121,6 +121,9 @@ pub struct Step {
     /// Windows in which their weights were drawn anew, to tell what each costs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mix_windows: Vec<MixWindow>,
+    /// Which of them cost each other, beyond doubt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub interference: Vec<Interference>,
     /// Telemetry of the window.
     pub telemetry: Telemetry,
     /// What the engine could drive at most for such a load.
@@ -496,6 +499,9 @@ pub struct RequestKind {
     /// What one costs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<Costs>,
+    /// The server's functions that mostly work for it, the dearest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<FunctionCost>,
 }
 
 /// The sessions of one kind, in the measured window.
@@ -517,6 +523,9 @@ pub struct SessionKind {
     /// What one costs, all its steps together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub costs: Option<Costs>,
+    /// The server's functions that mostly work for it, the dearest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<FunctionCost>,
 }
 
 /// What one request of a kind costs, or one session, where weights were drawn anew to tell.
@@ -554,6 +563,74 @@ pub struct Cost {
     pub share_high: f64,
 }
 
+/// A function of the server that mostly works for one kind.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FunctionCost {
+    /// `catalogue.rank`.
+    pub name: String,
+    /// CPU time in it, and in what it calls, for one of the kind, in nanoseconds; the share is the kind's in all of that time.
+    pub cost: Cost,
+    /// Its part of what one costs the server, 0..1, with its 95 % interval.
+    pub part: f64,
+    /// Lower end.
+    pub part_low: f64,
+    /// Upper end.
+    pub part_high: f64,
+}
+
+/// Two kinds of which windows show, beyond doubt, that they cost more beside each other than each does with the other away.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Interference {
+    /// The names of both.
+    pub between: [String; 2],
+    /// What they use more of.
+    pub of: UsedBy,
+    /// Share of all that is used of it, which neither would use without the other, 0..1, with its 95 % interval.
+    pub share: f64,
+    /// Lower end.
+    pub share_low: f64,
+    /// Upper end.
+    pub share_high: f64,
+    /// How often chance shows as much of any pair.
+    pub chance: f64,
+}
+
+/// What requests use, and whose it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum UsedBy {
+    /// CPU time of the server.
+    Server,
+    /// CPU time of the processes that the server asks.
+    Backend,
+    /// The time for which requests are held, where the wall is a wait.
+    Wait,
+}
+
+/// Stacks of the server that were sampled in a window.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct MixStacks {
+    /// CPU time of all of them, in nanoseconds.
+    pub total: i64,
+    /// By function, those with a hundredth of it at the least.
+    pub functions: Vec<FunctionPart>,
+}
+
+impl MixStacks {
+    /// Of a reading, without what is a trifle.
+    pub fn of(reading: &Reading) -> MixStacks {
+        let is_kept = |part: &&FunctionPart| 100 * part.with_callees >= reading.total;
+        MixStacks {
+            total: reading.total,
+            functions: reading.functions.iter().filter(is_kept).cloned().collect(),
+        }
+    }
+}
+
 /// A window in which the weights of a mix were drawn anew.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -580,6 +657,9 @@ pub struct MixWindow {
     /// The same of the load generator's processors.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_reference_ns: Option<f64>,
+    /// Where the server was meanwhile, where its stacks were sampled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stacks: Option<MixStacks>,
 }
 
 /// A time during which no connection to the target was open.

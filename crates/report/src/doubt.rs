@@ -174,6 +174,7 @@ fn severity(caveat: &Caveat) -> f64 {
         Caveat::Rose { value, .. } => -value,
         Caveat::Fed { most } => *most,
         Caveat::Warmed { for_ns, .. } => *for_ns as f64,
+        Caveat::SessionsOutlast { took_ns, .. } => *took_ns as f64,
         Caveat::NotInForce { share, .. } => *share,
     }
 }

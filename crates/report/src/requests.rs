@@ -1,7 +1,10 @@
 //! The kinds of request and of session of a mix, row by row: for the terminal and for the page.
 
 use serde::Serialize;
-use wallfinder_model::record::{Cost, Costs, Histogram, RequestKind, SessionKind};
+use wallfinder_judge::profile::short;
+use wallfinder_model::record::{
+    Cost, Costs, FunctionCost, Histogram, Interference, RequestKind, SessionKind, UsedBy,
+};
 use wallfinder_model::{Step, Wall};
 
 use crate::figures::quantile;
@@ -203,6 +206,54 @@ fn percents(cost: &Cost) -> [String; 3] {
     [cost.share, cost.share_low, cost.share_high].map(percent)
 }
 
+/// Which of them cost each other, a sentence for each pair.
+pub(crate) fn interference(step: &Step) -> impl Iterator<Item = String> + '_ {
+    step.interference.iter().map(beside)
+}
+
+fn beside(pair: &Interference) -> String {
+    let [one, other] = &pair.between;
+    let [share, low, high] = [pair.share, pair.share_low, pair.share_high].map(percent);
+    let (of, cause) = match pair.of {
+        UsedBy::Server => (
+            "the server's CPU time",
+            "empties a cache that the other uses",
+        ),
+        UsedBy::Backend => (
+            "the CPU time of what the server asks",
+            "empties a cache that the other uses",
+        ),
+        UsedBy::Wait => (
+            "the time for which requests wait",
+            "holds a lock that the other needs",
+        ),
+    };
+    format!(
+        "{one} and {other} cost each other: {share} % [{low}, {high}] of {of} is what neither takes without the other, as \
+         where one {cause}."
+    )
+}
+
+/// The server's functions that mostly work for one of them, a sentence for each.
+pub(crate) fn functions(step: &Step) -> impl Iterator<Item = String> + '_ {
+    let requests = step.requests.iter();
+    let requests = requests.map(|kind| (&kind.name, &kind.functions));
+    let sessions = step.sessions.iter();
+    let sessions = sessions.map(|session| (&session.name, &session.functions));
+    let all = requests.chain(sessions);
+    all.filter(|(_, functions)| !functions.is_empty())
+        .map(|(name, functions)| spent(name, functions))
+}
+
+fn spent(name: &str, functions: &[FunctionCost]) -> String {
+    let part = |function: &FunctionCost| {
+        let [part, low, high] = [function.part, function.part_low, function.part_high].map(percent);
+        format!("{part} % [{low}, {high}] in {}", short(&function.name))
+    };
+    let parts: Vec<String> = functions.iter().map(part).collect();
+    format!("Of the server's CPU time for {name}, {}.", parts.join(", "))
+}
+
 /// Which of them has most of what the wall is made of, and what part of all that begins it is.
 pub(crate) fn heaviest(step: &Step) -> Option<String> {
     let mixed = Mixed::of(step);
@@ -276,6 +327,36 @@ fn failed(kind: &RequestKind) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_costs_another_and_where_time_is_spent_are_sentences() {
+        let pair = |of| Interference {
+            between: ["search".to_owned(), "flush".to_owned()],
+            of,
+            share: 0.312,
+            share_low: 0.25,
+            share_high: 0.374,
+            chance: 1e-5,
+        };
+        assert_eq!(
+            beside(&pair(UsedBy::Server)),
+            "search and flush cost each other: 31 % [25, 37] of the server's CPU time is what neither takes without the \
+             other, as where one empties a cache that the other uses."
+        );
+        assert!(beside(&pair(UsedBy::Wait)).contains("of the time for which requests wait"));
+        let function = |name: &str, part| FunctionCost {
+            name: name.to_owned(),
+            part,
+            part_low: part - 0.05,
+            part_high: part + 0.05,
+            ..FunctionCost::default()
+        };
+        let functions = [function("shop/rank.Sort", 0.8), function("rank.less", 0.31)];
+        assert_eq!(
+            spent("search", &functions),
+            "Of the server's CPU time for search, 80 % [75, 85] in rank.Sort, 31 % [26, 36] in rank.less."
+        );
+    }
 
     #[test]
     fn kinds_stand_by_weight_with_what_failed() {

@@ -6,8 +6,10 @@ use std::io::{self, IsTerminal};
 use std::sync::Arc;
 
 use wallfinder_conduct::{Calibration, Looks, ProfileOrder, StepOrder};
+use wallfinder_judge::profile::Rules;
 use wallfinder_judge::proof::{self, Prediction};
 use wallfinder_judge::{routes, steady};
+use wallfinder_model::record::SessionKind;
 use wallfinder_model::scenario::Squeeze as Squeezed;
 use wallfinder_model::{Caveat, Effort, Nanos, Squeeze, Step, Wall};
 use wallfinder_probe::stacks;
@@ -132,7 +134,12 @@ pub(crate) fn find(job: &Job) -> Result<(), Failed> {
             behind: metered,
             ..order
         };
-        session.ask_mixes(&mixes(&held, &order, &session))?;
+        for look in 0..MIX_LOOKS {
+            let orders = mixes(&held, &order, &testbed, &mut session, (inside, look));
+            if !session.ask_mixes(&orders)? {
+                break;
+            }
+        }
         match inside && !session.interrupted() {
             // The server may have been started anew since, elsewhere.
             true => session.look_inside(&profiled(job, looked_at, &testbed, &session)?),
@@ -219,35 +226,71 @@ fn alone(
     held.of(testbed, &job).map(Some)
 }
 
-/// The load with other weights of its mix: each between half of its own and twice, drawn by the seed. None where the
-/// server is not seen, or where nothing was established.
-fn mixes(held: &Held<'_>, order: &StepOrder, session: &Session) -> Vec<StepOrder> {
+/// How often a mix is held with other weights: once more where the first windows leave open whether requests cost each
+/// other.
+const MIX_LOOKS: u64 = 2;
+/// Windows with other weights are so long at the most, for sessions that take their time.
+const MIX_WINDOW_MAX: Nanos = Nanos::from_secs(3);
+
+/// The load with other weights of its mix: each half of its own or twice, drawn by the seed; others in another `look`. None
+/// where the server is not seen, where nothing was established, or where sessions take too long, which is a doubt of the
+/// step. Stacks are sampled meanwhile where the server is looked into and the kernel lets.
+fn mixes(
+    held: &Held<'_>,
+    order: &StepOrder,
+    testbed: &Testbed,
+    session: &mut Session,
+    (inside, look): (bool, u64),
+) -> Vec<StepOrder> {
     let Exchange::Mix(mix) = &order.request else {
         return Vec::new();
     };
     let scenario = &held.job.scenario;
-    let is_left_out = squeeze(held.job).null || session.interrupted() || !order.server.is_seen();
+    let squeeze = squeeze(held.job);
+    let is_left_out = squeeze.null || session.interrupted() || !testbed.server.host.is_seen();
+    let Some(step) = session.record.steps.last_mut() else {
+        return Vec::new();
+    };
     if is_left_out || mix.flows.len() < 2 {
         return Vec::new();
     }
-    let window = match squeeze(held.job).effort {
+    let short = match squeeze.effort {
         Effort::Quick => Nanos::from_millis(400),
         Effort::Normal | Effort::Thorough => Nanos::from_millis(900),
     };
-    // A session that outlasts a window would have its steps in others.
-    let took = session
-        .record
-        .steps
-        .last()
-        .into_iter()
-        .flat_map(|step| &step.sessions);
-    let longest = took
-        .filter_map(|kind| kind.took.as_ref())
-        .map(|took| took.mean_ns);
-    if longest.fold(0.0, f64::max) > window.0 as f64 / 2.0 {
+    let took = |kind: &SessionKind| kind.took.as_ref().map_or(0.0, |took| took.mean_ns) as u64;
+    let longest = step.sessions.iter().max_by_key(|kind| took(kind));
+    let longest_ns = longest.map_or(0, took);
+    // A session that outlasts a window has its steps in others.
+    let asked = squeeze.window.map_or(short, |window| window.max(short));
+    let window = asked.max(Nanos(2 * longest_ns));
+    let most = asked.max(MIX_WINDOW_MAX);
+    if let (true, Some(longest)) = (window > most, longest) {
+        let doubt = Caveat::SessionsOutlast {
+            session: longest.name.clone(),
+            took_ns: longest_ns,
+            window_ns: most.0,
+        };
+        step.caveats.push(doubt);
         return Vec::new();
     }
+    let looks = ProfileOrder {
+        addresses: Vec::new(),
+        folder: None,
+        kinds: Vec::new(),
+        trace: false,
+        server: Looks {
+            stacks: true,
+            ..Looks::default()
+        },
+        client: Looks::default(),
+        rules: Rules::default(),
+    };
+    // The server may have been started anew since the order was made.
+    let server = &testbed.server.host;
+    let is_sampled = inside && server.may_take_stacks().is_ok();
     let own: Vec<u32> = mix.flows.iter().map(|flow| flow.weight).collect();
+    let index = session.record.steps.len().saturating_sub(1) as u32;
     let one = |weights: Vec<u32>| {
         let mut mix = mix.clone();
         let flows: &mut Vec<Flow> = &mut mix.flows;
@@ -256,15 +299,17 @@ fn mixes(held: &Held<'_>, order: &StepOrder, session: &Session) -> Vec<StepOrder
         }
         let mut order = order.clone();
         order.request = Exchange::Mix(mix);
-        order.index = session.record.steps.len().saturating_sub(1) as u32;
-        order.load.warmup = Nanos::from_millis(200);
+        order.server = Arc::clone(server);
+        order.index = index;
+        order.load.warmup = Nanos(longest_ns).max(Nanos::from_millis(200));
         order.load.stop.after = window;
         order.calibrate = None;
         order.paced = true;
+        order.profiles = is_sampled.then(|| looks.clone());
         order
     };
-    let drawn = routes::weights(&own, scenario.load.seed).into_iter();
-    drawn.map(one).collect()
+    let seed = scenario.load.seed.wrapping_add(look);
+    routes::weights(&own, seed).into_iter().map(one).collect()
 }
 
 /// Whether there is something to see at the wall: profiles that are offered, or else stacks that

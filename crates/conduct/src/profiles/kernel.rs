@@ -99,7 +99,7 @@ impl Looking {
         match stacks.map(|stacks| stacks.and_then(|stacks| stacks.stop())) {
             Some(Ok(sampled)) => {
                 let kind = ProfileKind::Stacks;
-                profiles.files.push(keep.folded(kind, &sampled.profile)?);
+                profiles.files.extend(keep.folded(kind, &sampled.profile)?);
                 let reading = profile::read(kind, &sampled.profile, rules);
                 profiles.readings.push(reading);
                 let lost = lost(kind.label(), "samples", sampled.lost);
@@ -112,7 +112,7 @@ impl Looking {
         match waits.map(|waits| waits.and_then(|waits| waits.stop())) {
             Some(Ok(waited)) => {
                 let file = keep.folded(ProfileKind::Waits, &waited.profile)?;
-                profiles.files.push(file);
+                profiles.files.extend(file);
                 take_waits(waited, rules, profiles);
             }
             Some(Err(why)) => profiles.missing.push(why),

@@ -27,7 +27,7 @@ use runtime::Asked;
 pub struct ProfileOrder {
     /// Where the server's processes offer profiles; those of several are merged.
     pub addresses: Vec<SocketAddr>,
-    /// The record's folder: `profiles/` and `stacks/` are made in it. `None` until there is one.
+    /// The record's folder: `profiles/` and `stacks/` are made in it. `None`: what is read is not kept as it came.
     pub folder: Option<Folder>,
     /// Which of those.
     pub kinds: Vec<ProfileKind>,
@@ -144,11 +144,8 @@ impl<'o> Capture<'o> {
                 profiles.missing.push("the window was broken off".into());
             }
         } else {
-            let folder = self.order.folder.as_ref();
-            let nowhere = || ConductError::Profiles("there is no folder to keep them in".into());
-            let folder = folder.ok_or_else(nowhere)?;
             let keep = |side| Keep {
-                folder,
+                folder: self.order.folder.as_ref(),
                 step: step.index,
                 side,
             };

@@ -79,7 +79,7 @@ impl Asked {
         }
         for (process, trace) in self.traces.into_iter().enumerate() {
             match arrived(trace) {
-                Ok(bytes) => profiles.files.push(keep.trace(process, &bytes)?),
+                Ok(bytes) => profiles.files.extend(keep.trace(process, &bytes)?),
                 Err(why) => profiles.missing.push(format!("trace: {why}")),
             }
         }
@@ -114,7 +114,7 @@ fn read(
             }
         };
         let file = keep.profile(kind, several.then_some(process), &bytes)?;
-        profiles.files.push(file);
+        profiles.files.extend(file);
         match pprof::profile(&bytes) {
             Ok(profile) => whole.push(profile),
             Err(why) => profiles.missing.push(format!("{}: {why}", kind.label())),
@@ -128,6 +128,6 @@ fn read(
             return Ok(None);
         }
     };
-    profiles.files.push(keep.folded(kind, &merged)?);
+    profiles.files.extend(keep.folded(kind, &merged)?);
     Ok(Some(profile::read(kind, &merged, rules)))
 }

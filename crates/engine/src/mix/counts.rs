@@ -127,6 +127,7 @@ impl KindSum {
             latency: latency.to_record(),
             session: session.map(str::to_owned),
             costs: None,
+            functions: Vec::new(),
         }
     }
 }
@@ -168,6 +169,7 @@ impl FlowCounts {
             broken_off: self.broken_off,
             took: took.to_record(),
             costs: None,
+            functions: Vec::new(),
         }
     }
 }

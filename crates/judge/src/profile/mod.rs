@@ -45,6 +45,11 @@ const FUNCTIONS_MAX: usize = 60;
 const NAMELESS: &str = "(no symbol)";
 const STACKLESS: &str = "(no stack)";
 
+/// Whether it is the name of a function, and not what stands for one without.
+pub(crate) fn is_named(name: &str) -> bool {
+    name != NAMELESS && name != STACKLESS
+}
+
 /// Reads a profile of a kind.
 pub fn read(kind: ProfileKind, profile: &Profile, rules: &Rules) -> Reading {
     let at = value_of(kind, profile);

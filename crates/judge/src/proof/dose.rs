@@ -61,7 +61,15 @@ pub(super) fn ceilings(
         let demand = by_demand(views, wall)
             .and_then(|ceiling| positive(ceiling / throughput))
             .filter(|_| !beyond);
+        // What the client spins may be taken from a backend on its processors, which is the wall: where the client's use
+        // says that it has far more, the squeeze read the wall once more.
+        let may_feed = wall == Wall::ClientCpu && walls.contains(&Wall::Backend);
+        let is_beyond = |ceiling: &Ceiling| {
+            let reach = ceiling.interval.map_or(ceiling.ratio, |(_, high)| high);
+            demand.is_some_and(|demand| demand > reach)
+        };
         let measured = reading.and_then(measured);
+        let measured = measured.filter(|ceiling| !(may_feed && is_beyond(ceiling)));
         let ceiling = measured.or_else(|| {
             // A dose that did not bind says at least so much.
             let least = reading.map_or(1.0, least);
@@ -206,6 +214,14 @@ mod tests {
     use crate::proof::synthetic::experiment_of;
 
     fn ceiling_of(answers: [f64; 3]) -> Option<Ceiling> {
+        ceiling_beside(answers, &[], &[])
+    }
+
+    fn ceiling_beside(
+        answers: [f64; 3],
+        views: &[ResourceView],
+        walls: &[Wall],
+    ) -> Option<Ceiling> {
         let doses = [0.8, 0.65, 0.5];
         let conditions: Vec<(Squeeze, f64)> = doses
             .iter()
@@ -220,9 +236,28 @@ mod tests {
         }
         windows.push((0, 1000.0));
         let readings = Readings::of(&experiment_of(&conditions, &windows));
-        ceilings(&readings, &[], 1000.0, &[])
+        ceilings(&readings, views, 1000.0, walls)
             .get(&Wall::ClientCpu)
             .copied()
+    }
+
+    /// The client spins on the processor of the backend that is the wall, and uses next to nothing of it otherwise.
+    #[test]
+    fn a_client_that_feeds_on_the_wall_is_not_the_next_one() {
+        let client = ResourceView {
+            wall: Wall::ClientCpu,
+            utilisation: 0.06,
+            demand_s: None,
+            ceiling: Some(16_000.0),
+            saturation: None,
+        };
+        let ratio = |walls: &[Wall]| {
+            let views = std::slice::from_ref(&client);
+            let found = ceiling_beside([930.0, 800.0, 600.0], views, walls);
+            found.expect("it was squeezed").ratio
+        };
+        assert!(ratio(&[]) < 1.3);
+        assert!(ratio(&[Wall::Backend]) > 10.0);
     }
 
     #[test]

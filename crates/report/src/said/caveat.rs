@@ -461,6 +461,18 @@ pub fn caveat(caveat: &Caveat) -> Worded {
             ),
             "",
         ),
+        Caveat::SessionsOutlast {
+            session,
+            took_ns,
+            window_ns,
+        } => (
+            format!(
+                "What each request of the mix costs is not told: a session of {session} takes {}, and windows that tell are {} long at the most.",
+                number::span(*took_ns as f64),
+                number::length(*window_ns),
+            ),
+            "Give them the time with --window, twice that at the least, or take pauses out of its steps.",
+        ),
         Caveat::NotSqueezed { missing } => (format!("Not proved: {}.", unsqueezed(missing)), ""),
         Caveat::Inert { squeeze } => (
             format!(
@@ -608,6 +620,23 @@ mod tests {
         for part in ["by 10.0 ms lost 3", "1.50 ms late", "80 %"] {
             assert!(worded.fact.contains(part), "{part}: {}", worded.fact);
         }
+    }
+
+    #[test]
+    fn sessions_that_outlast_a_window_are_named_with_the_way_out() {
+        let worded = caveat(&Caveat::SessionsOutlast {
+            session: "buy".to_owned(),
+            took_ns: 4_200_000_000,
+            window_ns: 3_000_000_000,
+        });
+        for part in ["a session of buy takes 4.20 s", "3 s long at the most"] {
+            assert!(worded.fact.contains(part), "{part}: {}", worded.fact);
+        }
+        assert!(
+            worded
+                .advice
+                .is_some_and(|advice| advice.contains("--window"))
+        );
     }
 
     #[test]

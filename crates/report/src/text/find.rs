@@ -11,7 +11,7 @@ use super::{best_step, verdict};
 use crate::figures::{self, Figures};
 use crate::look::{INDENT, Line, Page, Role, cut};
 use crate::squeezed::{self, Dose};
-use crate::{number, said, words};
+use crate::{number, requests, said, words};
 
 /// `target  http://… · catalogue, 1 process on cpu 0 · client on cpu 1 · link 1 Gbit/s`.
 pub(crate) fn target(page: &mut Page, record: &Record, step: &Step) {
@@ -89,12 +89,16 @@ pub(crate) fn wall(page: &mut Page, step: &Step) {
     }
 }
 
-/// What profiles say of the wall, a line for each reason.
+/// What profiles say of the wall, a line for each reason, and for each request of a mix whose functions they tell.
 pub(crate) fn inside(page: &mut Page, step: &Step) {
     let evidence = step.verdict.iter().flat_map(|verdict| &verdict.evidence);
     let mut label = "INSIDE";
     for evidence in evidence.filter(|evidence| evidence.fact.is_of_profiles()) {
         let text = words::capital_sentence(&said::fact(&evidence.fact));
+        page.entry(label, Role::Plain, &text);
+        label = "";
+    }
+    for text in requests::functions(step) {
         page.entry(label, Role::Plain, &text);
         label = "";
     }

@@ -174,10 +174,13 @@ fn latency(page: &mut Page, step: &Step) {
     }
 }
 
-/// Which request has most of the server's processors, where weights were drawn anew to tell.
+/// Which request has most of what the wall is made of, and which cost each other, where weights were drawn anew to tell.
 pub(super) fn by_request(page: &mut Page, step: &Step) {
     if let Some(text) = crate::requests::heaviest(step) {
         page.entry("BY REQUEST", Role::Plain, &text);
+        for text in crate::requests::interference(step) {
+            page.beside(Role::Plain, &text);
+        }
     }
 }
 

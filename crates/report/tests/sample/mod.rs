@@ -570,6 +570,7 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
         requests: Vec::new(),
         sessions: Vec::new(),
         mix_windows: Vec::new(),
+        interference: Vec::new(),
         series,
         load,
     }

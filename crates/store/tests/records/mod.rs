@@ -122,6 +122,7 @@ pub(crate) fn step_begun(index: u32) -> Step {
         requests: vec![],
         sessions: vec![],
         mix_windows: vec![],
+        interference: vec![],
         telemetry: Telemetry::default(),
         ceiling: None,
         clients: Vec::new(),

@@ -24,6 +24,10 @@ pub struct Route {
     pub lock_us: u32,
     /// A wait, as for a backend, in microseconds.
     pub wait_us: u32,
+    /// CPU work, in microseconds, where the cache of all workers does not have it.
+    pub cached_us: u32,
+    /// It empties that cache.
+    pub evicts: bool,
     /// Bytes of its answer's body; 0: as of every answer.
     pub bytes: u32,
 }
@@ -43,6 +47,8 @@ impl Route {
                 "spin" => route.spin_us = number,
                 "lock" => route.lock_us = number,
                 "wait" => route.wait_us = number,
+                "cached" => route.cached_us = number,
+                "evict" => route.evicts = number > 0,
                 "bytes" => route.bytes = number,
                 _ => {}
             }
@@ -259,6 +265,7 @@ mod tests {
             lock_us,
             wait_us,
             bytes,
+            ..Route::default()
         };
         for (path, asked) in [
             ("/", route(0, 0, 0, 0)),
@@ -271,6 +278,9 @@ mod tests {
         ] {
             assert_eq!(Route::of(path), asked, "{path}");
         }
+        let cache = Route::of("/cached/30/evict/1");
+        assert_eq!((cache.cached_us, cache.evicts), (30, true));
+        assert!(!Route::of("/evict/0").evicts);
     }
 
     #[test]

@@ -7,7 +7,8 @@ pub const USAGE: &str = "\
 Usage: knownwall [flags]
 
 Answers every HTTP/1.1 request, whatever its path; its wall is dialled in. A path has costs of its own, one behind the
-other: /spin/T microseconds of CPU work, /lock/T of sleep under the lock, /wait/T as for a backend, /bytes/N of its answer.
+other: /spin/T microseconds of CPU work, /lock/T of sleep under the lock, /wait/T as for a backend, /bytes/N of its answer;
+/cached/T of CPU work where the one cache does not have it, /evict/1 empties that.
 
   --host ADDRESS            where to listen (default 127.0.0.1)
   --port N                  0 takes a free one, and the start-up line says which (default 8090)

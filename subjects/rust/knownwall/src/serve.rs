@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::num::NonZeroU64;
+use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,7 +16,7 @@ use crate::draws::Draws;
 use crate::options::Options;
 use crate::spin::Spinner;
 use crate::stations::{ServiceTime, StationPlan, Stations};
-use crate::work::{Lock, Work};
+use crate::work::{Shared, Work};
 use crate::worker::{Inbox, Worker};
 
 /// Serves until the process is killed, or something breaks that cannot be served without.
@@ -45,11 +46,11 @@ fn start_workers(
     spinner: Spinner,
     failed: &Sender<io::Result<()>>,
 ) -> io::Result<Vec<Inbox>> {
-    let (lock, origin) = (Lock::default(), Instant::now());
+    let (shared, origin) = (Arc::<Shared>::default(), Instant::now());
     let mut inboxes = Vec::new();
     for number in 0..u64::from(options.workers) {
         let draws = |stream| Draws::new(options.seed, 2 * number + stream);
-        let work = Work::new(options, spinner, Lock::clone(&lock), draws(0));
+        let work = Work::new(options, spinner, Arc::clone(&shared), draws(0));
         let stations = Stations::new(&station_plans(options), draws(1));
         let worker = Worker::new(options, work, stations, origin)?;
         inboxes.push(worker.inbox());

@@ -1,5 +1,6 @@
-//! What a request costs the thread that serves it: CPU time, and sections under one lock.
+//! What a request costs the thread that serves it: CPU time, sections under one lock, and what a cache does not have.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -9,8 +10,13 @@ use crate::http::Route;
 use crate::options::Options;
 use crate::spin::Spinner;
 
-/// The lock that all workers share.
-pub type Lock = Arc<Mutex<()>>;
+/// What all workers share.
+#[derive(Debug, Default)]
+pub struct Shared {
+    lock: Mutex<()>,
+    /// Whether the cache has what `/cached` asks for.
+    is_cached: AtomicBool,
+}
 
 /// Which half of an alternation it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,17 +34,17 @@ pub enum Phase {
 pub struct Work {
     options: Options,
     spinner: Spinner,
-    lock: Lock,
+    shared: Arc<Shared>,
     draws: Draws,
 }
 
 impl Work {
     /// As the flags say.
-    pub fn new(options: &Options, spinner: Spinner, lock: Lock, draws: Draws) -> Work {
+    pub fn new(options: &Options, spinner: Spinner, shared: Arc<Shared>, draws: Draws) -> Work {
         Work {
             options: options.clone(),
             spinner,
-            lock,
+            shared,
             draws,
         }
     }
@@ -72,18 +78,34 @@ impl Work {
             self.spin(self.options.spin_us, stretch);
         }
         self.spin(self.options.each_us + f64::from(route.spin_us), stretch);
+        if route.evicts {
+            self.shared.is_cached.store(false, Ordering::Relaxed);
+        }
+        if route.cached_us > 0 && !self.shared.is_cached.swap(true, Ordering::Relaxed) {
+            self.fill_cache(f64::from(route.cached_us), stretch);
+        }
         if self.draws.one_in(self.options.burst_one_in) {
             self.spin(self.options.burst_us, stretch);
         }
         let slept_us = self.options.lock_sleep_us + f64::from(route.lock_us);
         if slept_us > 0.0 || self.options.lock_spin_us > 0.0 {
-            let held = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+            let held = self
+                .shared
+                .lock
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             if slept_us > 0.0 {
                 thread::sleep(Duration::from_secs_f64(slept_us * stretch / 1e6));
             }
             self.spin(self.options.lock_spin_us, stretch);
             drop(held);
         }
+    }
+
+    /// Apart from other work, so that profiles show it.
+    #[inline(never)]
+    fn fill_cache(&self, us: f64, stretch: f64) {
+        self.spin(us, stretch);
     }
 
     fn spin(&self, us: f64, stretch: f64) {
@@ -103,7 +125,7 @@ mod tests {
         Work::new(
             &options,
             Spinner::with_speed(1.0),
-            Lock::default(),
+            Arc::default(),
             Draws::new(1, 0),
         )
     }
@@ -113,6 +135,27 @@ mod tests {
         let work = work(&["--spin-us", "10", "--cold-percent", "50", "--warm-s", "10"]);
         assert_eq!(work.stretch(0), 1.5);
         assert!((work.stretch(10_000_000_000) - 1.0 - 0.5 / std::f64::consts::E).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_was_evicted_is_filled_in_again_once() {
+        let mut work = work(&[]);
+        let cached = Route {
+            cached_us: 1,
+            ..Route::default()
+        };
+        let evicting = Route {
+            evicts: true,
+            ..Route::default()
+        };
+        let is_cached = |work: &Work| work.shared.is_cached.load(Ordering::Relaxed);
+        assert!(!is_cached(&work));
+        work.request(0, cached);
+        assert!(is_cached(&work));
+        work.request(0, Route::default());
+        assert!(is_cached(&work));
+        work.request(0, evicting);
+        assert!(!is_cached(&work));
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub(super) struct StepView {
     costs: Vec<Fact>,
     resources: Vec<Resource>,
     requests: Vec<Row>,
+    /// What windows with other weights tell of them, in sentences.
+    told_of_requests: Vec<String>,
     /// Whether any of them has costs.
     costed: bool,
     /// The same of what the server asks.
@@ -132,6 +134,11 @@ impl StepView {
             costed: requests.iter().any(|row| !row.cost.is_empty()),
             costed_behind: requests.iter().any(|row| !row.backend.is_empty()),
             requests,
+            told_of_requests: requests::heaviest(step)
+                .into_iter()
+                .chain(requests::interference(step))
+                .chain(requests::functions(step))
+                .collect(),
             clients,
             clients_more,
             clients_skew: clients::skew(step).unwrap_or_default(),

@@ -1,0 +1,584 @@
+//! What one more request of each kind costs the processors of the server and of the client, which share of their use
+//! each kind has, which kinds cost each other, and which functions of the server are whose.
+//!
+//! Windows in which the weights are drawn anew have as many equations as there are windows: CPU time is the sum over
+//! the kinds of answers times what one costs. Least squares tell the costs, and what is left over how well. No tracing,
+//! and nothing in the server. The steps of a session come together, so that they are told as one.
+//!
+//! ```text
+//!  weights (design) ─► windows ─┬─► costs (linear), with the pairs that cost each other (interference)
+//!                               └─► functions: the same of the samples that each has
+//! ```
+
+mod design;
+mod functions;
+mod interference;
+mod linear;
+
+pub use design::weights;
+
+use std::collections::BTreeMap;
+
+use wallfinder_model::record::{
+    Cost, Costs, FunctionCost, Interference, MixWindow, RequestKind, UsedBy,
+};
+use wallfinder_model::{Step, Wall};
+
+use crate::finite::median;
+use crate::student::quantile;
+use design::{parcels, windows_needed};
+use interference::{Found, look};
+use linear::{Estimate, Fit, Pair, Windows};
+
+/// Windows beyond one for each kind, at the least: else what is left over tells nothing.
+const SPARE_MIN: usize = 3;
+
+/// What is told apart: a request alone, or all steps of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Group {
+    /// Its name: the request's, or the session's.
+    pub name: String,
+    /// Whether it is a session.
+    pub is_session: bool,
+    /// Places of its kinds among the requests of a step.
+    pub kinds: Vec<usize>,
+}
+
+impl Group {
+    /// Of the kinds of a step, in their order.
+    pub fn all(requests: &[RequestKind]) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::new();
+        for (nth, request) in requests.iter().enumerate() {
+            let name = request.session.as_ref().unwrap_or(&request.name);
+            match groups.iter_mut().find(|group| group.name == *name) {
+                Some(group) => group.kinds.push(nth),
+                None => groups.push(Group {
+                    name: name.clone(),
+                    is_session: request.session.is_some(),
+                    kinds: vec![nth],
+                }),
+            }
+        }
+        groups
+    }
+
+    /// How many of it `of` its kinds make: requests, or whole sessions.
+    fn count(&self, requests: &[RequestKind], of: impl Fn(usize) -> f64) -> f64 {
+        // Those that only follow redirects are made now and then.
+        let always = self.kinds.iter().filter(|kind| requests[**kind].weight > 0);
+        let (sum, kinds) = always.fold((0.0, 0), |(sum, kinds), kind| (sum + of(*kind), kinds + 1));
+        sum / f64::from(kinds.max(1))
+    }
+}
+
+/// What windows with other weights tell.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Told {
+    /// What each request or session costs, but for the rarest of many, which are told from the rest as one; and the
+    /// server's functions that mostly work for it.
+    pub costs: Vec<(Group, Costs, Vec<FunctionCost>)>,
+    /// Those that cost each other, beyond doubt.
+    pub interference: Vec<Interference>,
+    /// Whether as many windows again may name some that cost each other, of which these leave a doubt.
+    pub is_open: bool,
+}
+
+/// What windows tell of a step with these requests, whose wall this is. `None` where they do not tell.
+pub fn told(windows: &[MixWindow], requests: &[RequestKind], wall: Option<Wall>) -> Option<Told> {
+    let mix = Mix::of(windows, requests, wall)?;
+    let functions = mix.functions();
+    let functions_of = |parcel: usize| functions.get(&parcel).cloned().unwrap_or_default();
+    let costs = mix.costs().into_iter();
+    Some(Told {
+        costs: costs
+            .map(|(parcel, group, costs)| (group, costs, functions_of(parcel)))
+            .collect(),
+        interference: mix.interference(),
+        is_open: windows.len() == mix.looks()[0] && mix.found.is_open(),
+    })
+}
+
+/// Puts into a step what its windows tell, and says whether as many again may tell of more that cost each other. A step
+/// whose windows do not tell stays as it is.
+pub fn fill(step: &mut Step) -> bool {
+    let wall = step.verdict.as_ref().map(|verdict| verdict.wall);
+    let Some(told) = told(&step.mix_windows, &step.requests, wall) else {
+        return false;
+    };
+    step.interference = told.interference;
+    for (group, costs, functions) in told.costs {
+        let session = step
+            .sessions
+            .iter_mut()
+            .find(|session| session.name == group.name);
+        match session.filter(|_| group.is_session) {
+            Some(session) => (session.costs, session.functions) = (Some(costs), functions),
+            None => {
+                let kind = &mut step.requests[group.kinds[0]];
+                (kind.costs, kind.functions) = (Some(costs), functions);
+            }
+        }
+    }
+    told.is_open
+}
+
+/// The windows, and what was found in them.
+struct Mix<'w> {
+    windows: &'w [MixWindow],
+    groups: Vec<Group>,
+    parcels: Vec<Vec<usize>>,
+    /// Of each parcel, in each window and in the step.
+    counts: Vec<Vec<f64>>,
+    own: Vec<f64>,
+    /// What is used; what the wall is made of, and which kinds cost each other of that. Of the rest costs need not add up: a
+    /// server that is often idle takes more for a request.
+    used: Vec<(UsedBy, Vec<f64>)>,
+    wall: Option<UsedBy>,
+    found: Found,
+}
+
+impl<'w> Mix<'w> {
+    fn of(
+        windows: &'w [MixWindow],
+        requests: &[RequestKind],
+        wall: Option<Wall>,
+    ) -> Option<Mix<'w>> {
+        let groups = Group::all(requests);
+        let own: Vec<u32> = groups
+            .iter()
+            .map(|group| requests[group.kinds[0]].weight)
+            .collect();
+        let parcels = parcels(&own);
+        let degrees = windows.len().checked_sub(parcels.len())?;
+        let is_whole = |window: &MixWindow| {
+            window.answered.len() == requests.len()
+                && window.window_ns > 0
+                && window.cpu_span_ns > 0
+        };
+        if parcels.len() < 2 || degrees < SPARE_MIN || !windows.iter().all(is_whole) {
+            return None;
+        }
+        // Answers and CPU time, each by its own clock: nanoseconds of CPU for each nanosecond.
+        let counts = |of: &dyn Fn(usize) -> f64| -> Vec<f64> {
+            let count = |nth: &usize| groups[*nth].count(requests, of);
+            let parcels = parcels.iter();
+            parcels
+                .map(|parcel| parcel.iter().map(count).sum())
+                .collect()
+        };
+        let row = |window: &MixWindow| {
+            counts(&|kind| window.answered[kind] as f64 / window.window_ns as f64)
+        };
+        let rows: Vec<Vec<f64>> = windows.iter().map(row).collect();
+        let own = counts(&|kind| requests[kind].sent as f64);
+        let server = used(windows, |w| {
+            Some((w.server_cpu_ns, w.cpu_span_ns, w.reference_ns))
+        })?;
+        let backend = used(windows, |w| {
+            let used = w.backend.filter(|used| used.span_ns > 0)?;
+            Some((used.cpu_ns, used.span_ns, None))
+        });
+        // At a wall that is a wait something is in use all the time, whatever it is: the load's own time is shared out.
+        let held = vec![1.0; rows.len()];
+        let used = [
+            Some((UsedBy::Server, server)),
+            backend.map(|used| (UsedBy::Backend, used)),
+            Some((UsedBy::Wait, held)),
+        ];
+        let wall = match wall {
+            Some(Wall::ServerCpu | Wall::ServerSerial) => Some(UsedBy::Server),
+            Some(Wall::Backend) => Some(UsedBy::Backend),
+            Some(Wall::Wait) => Some(UsedBy::Wait),
+            _ => None,
+        };
+        let mut mix = Mix {
+            windows,
+            groups,
+            parcels,
+            counts: rows,
+            own,
+            used: used.into_iter().flatten().collect(),
+            wall,
+            found: Found::default(),
+        };
+        // Behind a wait another wall may bind in some windows. In a mix of two that makes them cost less beside each other,
+        // and is no pair; of more some may seem to be one, in six of a hundred simulated mixes of four.
+        let is_plain = wall != Some(UsedBy::Wait) || mix.parcels.len() == 2;
+        let looks = is_plain && mix.looks().contains(&windows.len());
+        if let Some(used) = wall.filter(|_| looks).and_then(|wall| mix.used_by(wall)) {
+            mix.found = look(&mix.beside(used), &mix.own);
+        }
+        // What does not tell of the server tells of nothing.
+        mix.fitted(UsedBy::Server).is_some().then_some(mix)
+    }
+
+    /// After how many windows kinds that cost each other are looked for.
+    fn looks(&self) -> [usize; 2] {
+        let once = windows_needed(self.parcels.len());
+        [once, 2 * once]
+    }
+
+    fn beside<'t>(&'t self, used: &'t [f64]) -> Windows<'t> {
+        Windows {
+            counts: &self.counts,
+            used,
+        }
+    }
+
+    fn used_by(&self, of: UsedBy) -> Option<&[f64]> {
+        let found = self.used.iter().find(|(used, _)| *used == of);
+        found.map(|(_, used)| used.as_slice())
+    }
+
+    /// The pairs that were named, of what they use.
+    fn pairs(&self, of: UsedBy) -> &[Pair] {
+        match self.wall == Some(of) {
+            true => &self.found.named,
+            false => &[],
+        }
+    }
+
+    fn fitted(&self, of: UsedBy) -> Option<Fit> {
+        self.fit(self.used_by(of)?, self.pairs(of))
+    }
+
+    /// `None` too where all that is told comes to nothing.
+    fn fit(&self, used: &[f64], pairs: &[Pair]) -> Option<Fit> {
+        let fit = Fit::of(&self.beside(used), pairs, None)?;
+        (fit.whole(&self.own) > 0.0).then_some(fit)
+    }
+
+    /// The costs of each group, by its parcel, but for those of the rarest of many, which are told from the rest as one.
+    fn costs(&self) -> Vec<(usize, Group, Costs)> {
+        let client = used(self.windows, |w| {
+            Some((w.client_cpu_ns?, w.cpu_span_ns, w.client_reference_ns))
+        });
+        let client = client.and_then(|used| self.fit(&used, &[]));
+        let backend = self.fitted(UsedBy::Backend);
+        let held = self.fitted(UsedBy::Wait);
+        let Some(server) = self.fitted(UsedBy::Server) else {
+            return Vec::new();
+        };
+        let of = |fit: &Fit, parcel: usize| cost(fit, parcel, &self.own);
+        let one = |(parcel, group): (usize, usize)| {
+            let maybe = |fit: &Option<Fit>| fit.as_ref().map(|fit| of(fit, parcel));
+            let costs = Costs {
+                server: of(&server, parcel),
+                client: maybe(&client),
+                backend: maybe(&backend),
+                held: maybe(&held),
+            };
+            (parcel, self.groups[group].clone(), costs)
+        };
+        self.alone().map(one).collect()
+    }
+
+    /// Parcels that are one group, and which.
+    fn alone(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        let all = self.parcels.iter().enumerate();
+        all.filter_map(|(nth, parcel)| match parcel[..] {
+            [group] => Some((nth, group)),
+            _ => None,
+        })
+    }
+
+    /// The rarest of many are not named: they are no pair.
+    fn interference(&self) -> Vec<Interference> {
+        let Some((of, fit)) = self.wall.and_then(|wall| Some((wall, self.fitted(wall)?))) else {
+            return Vec::new();
+        };
+        let half = quantile(0.05, fit.degrees as f64);
+        let name = |parcel: usize| match self.parcels[parcel][..] {
+            [group] => Some(self.groups[group].name.clone()),
+            _ => None,
+        };
+        let named = self.found.named.iter().zip(&self.found.chances);
+        let one = |(nth, (pair, chance)): (usize, (&Pair, &f64))| {
+            let Estimate { value, error } = fit.share_of_pair(nth, &self.own);
+            Some(Interference {
+                between: [name(pair.kinds.0)?, name(pair.kinds.1)?],
+                of,
+                share: value,
+                share_low: value - half * error,
+                share_high: value + half * error,
+                chance: *chance,
+            })
+        };
+        named.enumerate().filter_map(one).collect()
+    }
+
+    /// The server's functions that are mostly of one parcel, by its number.
+    fn functions(&self) -> BTreeMap<usize, Vec<FunctionCost>> {
+        let server = self.used_by(UsedBy::Server);
+        server.map_or_else(BTreeMap::new, |server| {
+            functions::functions(
+                self.windows,
+                &self.beside(server),
+                self.pairs(UsedBy::Server),
+                &self.own,
+            )
+        })
+    }
+}
+
+/// What one more of a kind takes, and its share.
+fn cost(fit: &Fit, kind: usize, own: &[f64]) -> Cost {
+    let t = quantile(0.05, fit.degrees as f64);
+    let (each, share) = (fit.one_more(kind, own), fit.share(kind, own));
+    Cost {
+        each: each.value,
+        low: each.value - t * each.error,
+        high: each.value + t * each.error,
+        share: share.value,
+        share_low: share.value - t * share.error,
+        share_high: share.value + t * share.error,
+    }
+}
+
+/// CPU time of each window, over so long, as at one pace where that was watched: the same work takes a machine more time
+/// when it is slow.
+fn used(
+    windows: &[MixWindow],
+    of: impl Fn(&MixWindow) -> Option<(u64, u64, Option<f64>)>,
+) -> Option<Vec<f64>> {
+    let spent: Vec<(u64, u64, Option<f64>)> = windows.iter().map(&of).collect::<Option<_>>()?;
+    let paces: Option<Vec<f64>> = spent.iter().map(|(_, _, pace)| *pace).collect();
+    let usual = paces.as_ref().and_then(|paces| median(paces));
+    let one = |(cpu_ns, span_ns, own): &(u64, u64, Option<f64>)| {
+        let pace = usual.zip(*own).map_or(1.0, |(usual, own)| usual / own);
+        pace * *cpu_ns as f64 / *span_ns as f64
+    };
+    Some(spent.iter().map(one).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use fastrand::Rng;
+
+    use super::*;
+
+    /// A server that these costs fill, whatever the weights, measured with some noise.
+    fn measured(costs: &[f64], weights: &[f64], noise: f64, random: &mut Rng) -> Vec<MixWindow> {
+        let window_ns = 1_000_000_000_u64;
+        let one = |_| {
+            let drawn: Vec<f64> = weights
+                .iter()
+                .map(|weight| weight * 2_f64.powf(2.0 * random.f64() - 1.0))
+                .collect();
+            let each: f64 = drawn
+                .iter()
+                .zip(costs)
+                .map(|(weight, cost)| weight * cost)
+                .sum();
+            let spread = 1.0 + noise * (random.f64() + random.f64() + random.f64() - 1.5) * 2.0;
+            let rounds = window_ns as f64 / each;
+            MixWindow {
+                weights: Vec::new(),
+                answered: drawn
+                    .iter()
+                    .map(|weight| (weight * rounds) as u64)
+                    .collect(),
+                window_ns,
+                server_cpu_ns: (window_ns as f64 * spread) as u64,
+                cpu_span_ns: window_ns,
+                reference_ns: None,
+                ..MixWindow::default()
+            }
+        };
+        (0..windows_needed(costs.len())).map(one).collect()
+    }
+
+    /// Requests alone, at these rates.
+    fn at(rates: &[f64]) -> Vec<RequestKind> {
+        let one = |(nth, rate): (usize, &f64)| RequestKind {
+            name: nth.to_string(),
+            weight: 1,
+            // Shares have no unit.
+            sent: (*rate * 1e3) as u64,
+            ..RequestKind::default()
+        };
+        rates.iter().enumerate().map(one).collect()
+    }
+
+    fn costs(windows: &[MixWindow], requests: &[RequestKind]) -> Option<Vec<(Group, Costs)>> {
+        let told = told(windows, requests, None)?.costs.into_iter();
+        Some(told.map(|(group, costs, _)| (group, costs)).collect())
+    }
+
+    fn of_server(windows: &[MixWindow], rates: &[f64]) -> Option<Vec<Cost>> {
+        let found = costs(windows, &at(rates))?;
+        Some(found.into_iter().map(|(_, costs)| costs.server).collect())
+    }
+
+    /// A session's steps come together, and its costs are those of all of them; a redirect is one of its kinds.
+    #[test]
+    fn a_session_is_told_as_one() {
+        let mut windows = measured(
+            &[10_000.0, 90_000.0],
+            &[9.0, 1.0],
+            0.0,
+            &mut Rng::with_seed(2),
+        );
+        for window in &mut windows {
+            let sessions = window.answered[1];
+            window.answered.extend([sessions, sessions / 2]);
+            window.client_cpu_ns = Some(2_000 * window.answered[0] + 6_000 * sessions);
+        }
+        let mut requests = at(&[9.0, 1.0, 1.0, 0.5]);
+        requests[3].weight = 0;
+        for step in &mut requests[1..] {
+            step.session = Some("buy".to_owned());
+        }
+        let found = costs(&windows, &requests).expect("they tell");
+        let shown: Vec<(&str, bool)> = found
+            .iter()
+            .map(|(group, _)| (&*group.name, group.is_session))
+            .collect();
+        assert_eq!(shown, [("0", false), ("buy", true)]);
+        let of_session = found[1].1;
+        assert!((of_session.server.each / 90_000.0 - 1.0).abs() < 0.01);
+        let client = of_session.client.expect("it was watched");
+        assert!((client.each / 6_000.0 - 1.0).abs() < 0.01, "{client:?}");
+    }
+
+    #[test]
+    fn a_kind_that_is_seldom_and_dear_has_its_share_of_a_full_server() {
+        let (costs_ns, weights) = ([8_000.0, 12_000.0, 400_000.0], [70.0, 25.0, 5.0]);
+        let windows = measured(&costs_ns, &weights, 0.0, &mut Rng::with_seed(1));
+        let found = of_server(&windows, &weights).expect("they tell");
+        for (found, cost) in found.iter().zip(costs_ns) {
+            assert!(
+                (found.each / cost - 1.0).abs() < 0.01,
+                "{found:?} of {cost}"
+            );
+        }
+        let whole: f64 = costs_ns
+            .iter()
+            .zip(weights)
+            .map(|(cost, weight)| cost * weight)
+            .sum();
+        assert!((found[2].share - 400_000.0 * 5.0 / whole).abs() < 0.01);
+        let shares: f64 = found.iter().map(|cost| cost.share).sum();
+        assert!((shares - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn the_rarest_of_many_are_told_as_one() {
+        let own: Vec<u32> = (0..40)
+            .map(|nth| if nth == 30 { 900 } else { 100 - nth })
+            .collect();
+        let cost = |nth: usize| {
+            if nth == 30 {
+                200_000.0
+            } else {
+                5_000.0 + 100.0 * nth as f64
+            }
+        };
+        let mut requests = at(&own
+            .iter()
+            .map(|weight| f64::from(*weight))
+            .collect::<Vec<f64>>());
+        for (request, weight) in requests.iter_mut().zip(&own) {
+            request.weight = *weight;
+        }
+        let window = |drawn: Vec<u32>| {
+            let each = drawn.iter().enumerate();
+            let each: f64 = each
+                .map(|(nth, weight)| f64::from(*weight) * cost(nth))
+                .sum();
+            let rounds = 1e9 / each;
+            MixWindow {
+                answered: drawn
+                    .iter()
+                    .map(|weight| (f64::from(*weight) * rounds * 1e3) as u64)
+                    .collect(),
+                weights: drawn,
+                window_ns: 1_000_000_000,
+                server_cpu_ns: 1_000_000_000_000,
+                cpu_span_ns: 1_000_000_000,
+                ..MixWindow::default()
+            }
+        };
+        let drawn = weights(&own, 3);
+        assert_eq!(drawn.len(), windows_needed(design::PARCELS_MAX));
+        let windows: Vec<MixWindow> = drawn.into_iter().map(window).collect();
+        let found = costs(&windows, &requests).expect("they tell");
+        assert_eq!(found.len(), design::PARCELS_MAX - 1);
+        let (dear, costs) = found.last().expect("there are some");
+        assert_eq!(dear.name, "30");
+        assert!(
+            (costs.server.each / 200_000.0 - 1.0).abs() < 0.02,
+            "{costs:?}"
+        );
+        let whole: f64 = own
+            .iter()
+            .enumerate()
+            .map(|(nth, weight)| f64::from(*weight) * cost(nth))
+            .sum();
+        assert!((costs.server.share - 900.0 * 200_000.0 / whole).abs() < 0.02);
+    }
+
+    #[test]
+    fn intervals_hold_the_truth_in_nineteen_of_twenty() {
+        let (costs_ns, weights) = (
+            [8_000.0, 12_000.0, 90_000.0, 30_000.0],
+            [60.0, 25.0, 5.0, 10.0],
+        );
+        let whole: f64 = costs_ns
+            .iter()
+            .zip(weights)
+            .map(|(cost, weight)| cost * weight)
+            .sum();
+        let mut random = Rng::with_seed(7);
+        let (mut costs_held, mut shares_held, mut all) = (0, 0, 0);
+        for _ in 0..400 {
+            let windows = measured(&costs_ns, &weights, 0.02, &mut random);
+            let found = of_server(&windows, &weights).expect("they tell");
+            for ((found, cost), weight) in found.iter().zip(costs_ns).zip(weights) {
+                all += 1;
+                costs_held += usize::from((found.low..=found.high).contains(&cost));
+                let share = cost * weight / whole;
+                shares_held += usize::from((found.share_low..=found.share_high).contains(&share));
+            }
+        }
+        for held in [costs_held, shares_held] {
+            let share = held as f64 / all as f64;
+            assert!((0.92..=0.98).contains(&share), "{share}");
+        }
+    }
+
+    #[test]
+    fn a_machine_that_changes_its_pace_moves_no_cost() {
+        let (costs_ns, weights) = ([10_000.0, 100_000.0], [9.0, 1.0]);
+        let mut random = Rng::with_seed(5);
+        let mut windows = measured(&costs_ns, &weights, 0.0, &mut random);
+        for window in &mut windows {
+            let slower = 1.0 + 0.5 * random.f64();
+            let fewer = |answered: &mut u64| *answered = (*answered as f64 / slower) as u64;
+            window.answered.iter_mut().for_each(fewer);
+            window.reference_ns = Some(40_000.0 * slower);
+        }
+        let found = of_server(&windows, &weights).expect("they tell");
+        assert!((found[1].share - 100.0 / 190.0).abs() < 0.01, "{found:?}");
+        assert!(found[1].share_high - found[1].share_low < 0.02, "{found:?}");
+    }
+
+    #[test]
+    fn few_windows_and_one_kind_tell_nothing() {
+        let windows = measured(
+            &[1_000.0, 2_000.0],
+            &[1.0, 1.0],
+            0.0,
+            &mut Rng::with_seed(3),
+        );
+        assert!(of_server(&windows[..4], &[1.0, 1.0]).is_none());
+        assert!(of_server(&windows, &[1.0]).is_none());
+        // The same mix each time.
+        let same = vec![windows[0].clone(); 12];
+        assert!(of_server(&same, &[1.0, 1.0]).is_none_or(|found| {
+            found
+                .iter()
+                .all(|cost| !cost.each.is_finite() || cost.share.is_finite())
+        }));
+    }
+}
