@@ -15,6 +15,7 @@
 
 pub mod again;
 pub mod catalogue;
+pub mod clients;
 pub mod elsewhere;
 pub mod find;
 pub mod found;

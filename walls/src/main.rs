@@ -37,6 +37,11 @@ struct Flags {
     /// Servers on another host, which a lab stands in for: those scenarios that can be there.
     #[arg(long, conflicts_with_all = ["smoke", "servers", "results"])]
     hosts: bool,
+    /// So many client hosts of a lab that make each load together, and the server on another: those scenarios that can be
+    /// there.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=16))]
+    #[arg(conflicts_with_all = ["smoke", "servers", "results", "hosts"])]
+    clients: Option<u32>,
     /// Two scenarios at quick effort: shows that everything works.
     #[arg(long)]
     smoke: bool,
@@ -187,13 +192,21 @@ fn wanted(flags: &Flags) -> Result<Vec<&'static Scenario>, String> {
         by_pattern
             && (!flags.smoke || SMOKE.contains(&scenario.name))
             && (!flags.servers || ordinary)
-            && (!flags.hosts || Elsewhere::takes(scenario))
+            && match elsewhere(flags) {
+                Some(clients) => Elsewhere::takes(scenario, clients),
+                None => !scenario.has_slow_client,
+            }
     };
     let wanted: Vec<&Scenario> = scenarios().filter(named).collect();
     match wanted.is_empty() {
         true => Err("no scenario has such a name; --list names them all".to_owned()),
         false => Ok(wanted),
     }
+}
+
+/// With servers on another host: how many client hosts there are.
+fn elsewhere(flags: &Flags) -> Option<u32> {
+    flags.clients.or(flags.hosts.then_some(0))
 }
 
 /// Those whose server is there, and what else they need of the project's folder `root`. The others are told, and count for nothing.
@@ -246,7 +259,7 @@ fn apparatus(flags: &Flags) -> Result<Apparatus, String> {
             false => flags.effort,
         },
         window: flags.smoke.then_some(SMOKE_WINDOW),
-        elsewhere: flags.hosts,
+        elsewhere: elsewhere(flags),
     })
 }
 
@@ -281,6 +294,9 @@ fn run_one(apparatus: &Apparatus, scenario: &Scenario, seed: u64) -> Outcome {
 
 /// Answers per second with the wall taken away; `None`: it cannot be.
 fn lifted(apparatus: &Apparatus, scenario: &Scenario, seed: u64) -> Option<Result<f64, String>> {
-    let lifted = scenario.lift.filter(|_| !apparatus.elsewhere)?.of(scenario);
+    let lifted = scenario
+        .lift
+        .filter(|_| apparatus.elsewhere.is_none())?
+        .of(scenario);
     Some(apparatus.rate(&lifted, seed))
 }

@@ -40,4 +40,4 @@ pub use messages::{
 pub use terms::{Grant, LEASE, Terms};
 
 /// Version of everything here. Both ends say theirs, and only the same talk.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
