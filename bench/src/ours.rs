@@ -129,7 +129,9 @@ fn step(spec: &Spec) -> StepSpec {
         seed: 1,
         samples: None,
         share: Share::WHOLE,
+        slots: None,
         spare_connections: 0,
+        standby_connections: 0,
         paddings: Vec::new(),
         under_quota: false,
     }

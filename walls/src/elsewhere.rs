@@ -1,6 +1,8 @@
-//! The server of a scenario on another host: one of a lab, on the processors that it has here.
+//! The server of a scenario on another host, and its client on several: those of a lab, on the processors that they have
+//! here.
 
-use std::io::{BufRead, BufReader};
+use std::fs;
+use std::io::{self, BufRead, BufReader};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -10,6 +12,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use wallfinder_bench::child::Held;
 
+use crate::clients::Slow;
+use crate::find::CLIENT_CPU;
 use crate::scenario::{Scenario, Server};
 
 /// How long a server may take to listen there.
@@ -18,25 +22,37 @@ const LISTEN_TIMEOUT: Duration = Duration::from_secs(20);
 const END_TIMEOUT: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(50);
 
-/// A lab of one host, and the server on it. Dropping it removes both.
+/// A lab: a host with the server on it, and the client's hosts where these are several. Dropping it removes both.
 #[derive(Debug)]
 pub struct Elsewhere {
     /// Before the lab.
     _server: Held,
     _lab: Held,
+    /// After what runs in it.
+    _slow: Option<Slow>,
     address: IpAddr,
-    ssh: String,
+    flags: Vec<String>,
 }
 
 impl Elsewhere {
-    /// Whether a scenario can be there: our own server, without a link that the tool would lay.
-    pub fn takes(scenario: &Scenario) -> bool {
+    /// Whether a scenario can be there, with so many client hosts beside the server's: our own server, without a link that
+    /// the tool would lay; and where there are some, with our own load.
+    pub fn takes(scenario: &Scenario, clients: u32) -> bool {
         let is_ours =
             matches!(scenario.server, Server::Subject(command) if command.starts_with("knownwall"));
         let is_apart = scenario.server_cpus == "0";
         let asks_more = ["--null", "--server-quota"];
         let asks_more = asks_more.iter().any(|flag| scenario.flags.contains(flag));
-        is_ours && is_apart && scenario.link.is_none() && scenario.beside.is_none() && !asks_more
+        let of_one_client = ["--driver", "--client-quota"];
+        let of_one_client = of_one_client
+            .iter()
+            .any(|flag| scenario.flags.contains(flag));
+        let is_alone = scenario.link.is_none() && scenario.beside.is_none();
+        let has_its_client = match clients {
+            0 => !scenario.has_slow_client,
+            _ => !of_one_client && scenario.beside_client.is_none(),
+        };
+        is_ours && is_apart && is_alone && has_its_client && !asks_more
     }
 
     /// Puts them up.
@@ -45,12 +61,20 @@ impl Elsewhere {
         wallfinder: &Path,
         bin: &Path,
         port: u16,
+        clients: u32,
     ) -> Result<Elsewhere, String> {
         let failed = |what: &str, error: std::io::Error| format!("{what}: {error}");
         let mut lab = Command::new("setpriv")
             .args(["--pdeathsig", "TERM"])
             .arg(wallfinder)
-            .args(["lab", "up", "1", "--cpus", scenario.server_cpus])
+            .args(["lab", "up", &(1 + clients).to_string()])
+            .args(["--cpus", scenario.server_cpus])
+            // Of all hosts that follow.
+            .args(if clients > 0 {
+                &["--cpus", CLIENT_CPU][..]
+            } else {
+                &[]
+            })
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -87,11 +111,12 @@ impl Elsewhere {
             .stdout(Stdio::null())
             .spawn()
             .map_err(|error| failed("a server on a host", error))?;
-        let elsewhere = Elsewhere {
+        let mut elsewhere = Elsewhere {
             _server: Held::killed(server),
             _lab: lab,
+            _slow: None,
             address,
-            ssh,
+            flags: flags(clients, &ssh),
         };
         let since = Instant::now();
         let there = SocketAddr::new(address, port);
@@ -101,6 +126,14 @@ impl Elsewhere {
             }
             thread::sleep(POLL);
         }
+        if scenario.has_slow_client {
+            let slow = Slow::new()?;
+            let agent = wallfinder.canonicalize();
+            let agent = agent.map_err(|error| failed("the wallfinder binary", error))?;
+            let script = slow.script(&format!("h{}", 1 + clients), &agent);
+            forced(&call, &script).map_err(|error| failed("a slow client", error))?;
+            elsewhere._slow = Some(slow);
+        }
         Ok(elsewhere)
     }
 
@@ -109,8 +142,59 @@ impl Elsewhere {
         self.address
     }
 
-    /// Flags that lead to its host.
-    pub fn flags(&self) -> [&str; 4] {
-        ["--server-host", "ssh://h1", "--ssh", &self.ssh]
+    /// Flags that lead to its host, and to the client's.
+    pub fn flags(&self) -> &[String] {
+        &self.flags
+    }
+}
+
+fn flags(clients: u32, ssh: &str) -> Vec<String> {
+    let server = ["--server-host", "ssh://h1", "--ssh", ssh].map(str::to_owned);
+    let clients =
+        (0..clients).map(|nth| ["--client-host".to_owned(), format!("ssh://h{}", nth + 2)]);
+    server.into_iter().chain(clients.flatten()).collect()
+}
+
+/// From now on every session at the hosts that this call reaches runs this script, whatever it asks for.
+fn forced(call: &[&str], script: &str) -> io::Result<()> {
+    let at = call.iter().position(|word| *word == "-F");
+    let settings = at.and_then(|at| call.get(at + 1)).map(Path::new);
+    let settings = settings.ok_or_else(|| io::Error::other("the lab names no settings of ssh"))?;
+    let (file, key) = (
+        settings.with_file_name("walls.sh"),
+        settings.with_file_name("user.pub"),
+    );
+    let public = fs::read_to_string(&key)?;
+    fs::write(&file, script)?;
+    fs::write(
+        key,
+        format!("command=\"/bin/sh {}\",restrict {public}", file.display()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::suite::scenarios;
+
+    #[test]
+    fn with_several_clients_there_are_scenarios_enough_and_one_of_their_own() {
+        let of = |clients| -> Vec<&str> {
+            let taken = scenarios().filter(|scenario| Elsewhere::takes(scenario, clients));
+            taken.map(|scenario| scenario.name).collect()
+        };
+        let (one, several) = (of(0), of(3));
+        assert!(several.len() >= 11, "{several:?}");
+        assert!(several.contains(&"client-one-slow") && !one.contains(&"client-one-slow"));
+        assert!(one.contains(&"client-spin-300us") && !several.contains(&"client-spin-300us"));
+    }
+
+    #[test]
+    fn hosts_are_named_after_the_servers() {
+        let flags = flags(2, "ssh -F s").join(" ");
+        assert_eq!(
+            flags,
+            "--server-host ssh://h1 --ssh ssh -F s --client-host ssh://h2 --client-host ssh://h3"
+        );
     }
 }

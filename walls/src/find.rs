@@ -14,7 +14,7 @@ use crate::restless::Restless;
 use crate::scenario::{Scenario, Server};
 
 /// The client's processor. The server has another, unless a scenario says otherwise.
-const CLIENT_CPU: &str = "1";
+pub(crate) const CLIENT_CPU: &str = "1";
 /// What defines the calls of the bundled echo.
 const ECHO_PROTO: &str = concat!(
     env!("CARGO_MANIFEST_DIR"),
@@ -86,8 +86,8 @@ pub struct Apparatus {
     pub effort: Effort,
     /// Length of windows, where the effort's own is not wanted: `400ms`.
     pub window: Option<&'static str>,
-    /// Whether servers are on another host, those that can be.
-    pub elsewhere: bool,
+    /// With servers on another host, those that can be: how many client hosts make the load; 0: this one.
+    pub elsewhere: Option<u32>,
     /// Whether something else takes a processor now and then.
     pub restless: bool,
 }
@@ -103,8 +103,9 @@ impl Apparatus {
         let neighbours = of_server.into_iter().chain(of_client).map(start);
         let _neighbours: Vec<Held> = neighbours.collect::<Result<_, String>>()?;
         let _restless = self.restless.then(|| Restless::begin(&self.bin, seed));
-        if self.elsewhere {
-            let elsewhere = Elsewhere::start(scenario, &self.wallfinder, &self.bin, SUBJECT_PORT)?;
+        if let Some(clients) = self.elsewhere {
+            let (wallfinder, bin) = (&self.wallfinder, &self.bin);
+            let elsewhere = Elsewhere::start(scenario, wallfinder, bin, SUBJECT_PORT, clients)?;
             let json = self.run(&self.arguments_there(scenario, seed, &elsewhere))?;
             return found::read(json.as_bytes());
         }
@@ -196,7 +197,7 @@ impl Apparatus {
     fn arguments_there(&self, scenario: &Scenario, seed: u64, there: &Elsewhere) -> Vec<String> {
         let (scheme, path) = (scenario.scheme, scenario.path);
         let url = format!("{scheme}://{}:{SUBJECT_PORT}{path}", there.address());
-        let server = there.flags().map(str::to_owned).to_vec();
+        let server = there.flags().to_vec();
         let run = self.of_run("find", scenario, seed);
         [run, server, self.finding(scenario, None), vec![url]].concat()
     }
@@ -364,7 +365,7 @@ mod tests {
             runs: "/r".into(),
             effort: Effort::Quick,
             window: None,
-            elsewhere: false,
+            elsewhere: None,
             restless: false,
         }
     }

@@ -17,6 +17,7 @@ pub mod again;
 pub mod alone;
 pub mod beside;
 pub mod catalogue;
+pub mod clients;
 pub mod elsewhere;
 pub mod find;
 pub mod found;

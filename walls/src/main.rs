@@ -39,6 +39,11 @@ struct Flags {
     /// Servers on another host, which a lab stands in for: those scenarios that can be there.
     #[arg(long, conflicts_with_all = ["smoke", "servers", "results"])]
     hosts: bool,
+    /// So many client hosts of a lab that make each load together, and the server on another: those scenarios that can be
+    /// there.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=16))]
+    #[arg(conflicts_with_all = ["smoke", "servers", "results", "hosts"])]
+    clients: Option<u32>,
     /// Two scenarios at quick effort: shows that everything works.
     #[arg(long)]
     smoke: bool,
@@ -208,13 +213,21 @@ fn wanted(flags: &Flags) -> Result<Vec<&'static Scenario>, String> {
         by_pattern
             && (!flags.smoke || SMOKE.contains(&scenario.name))
             && (!flags.servers || ordinary)
-            && (!flags.hosts || Elsewhere::takes(scenario))
+            && match elsewhere(flags) {
+                Some(clients) => Elsewhere::takes(scenario, clients),
+                None => !scenario.has_slow_client,
+            }
     };
     let wanted: Vec<&Scenario> = scenarios().filter(named).collect();
     match wanted.is_empty() {
         true => Err("no scenario has such a name; --list names them all".to_owned()),
         false => Ok(wanted),
     }
+}
+
+/// With servers on another host: how many client hosts there are.
+fn elsewhere(flags: &Flags) -> Option<u32> {
+    flags.clients.or(flags.hosts.then_some(0))
 }
 
 /// Those whose server is there, and what else they need of the project's folder `root`. The others are told, and count for nothing.
@@ -267,7 +280,7 @@ fn apparatus(flags: &Flags) -> Result<Apparatus, String> {
             false => flags.effort,
         },
         window: flags.smoke.then_some(SMOKE_WINDOW),
-        elsewhere: flags.hosts,
+        elsewhere: elsewhere(flags),
         restless: flags.restless,
     })
 }
@@ -316,7 +329,7 @@ struct Lifted {
 
 /// `None`: the wall cannot be taken away.
 fn lifted(apparatus: &Apparatus, scenario: &Scenario, seed: u64) -> Option<Result<Lifted, String>> {
-    let lift = scenario.lift.filter(|_| !apparatus.elsewhere)?;
+    let lift = scenario.lift.filter(|_| apparatus.elsewhere.is_none())?;
     let lifted = lift.of(scenario);
     Some(match lift.told {
         Told::Next(_) => apparatus

@@ -27,6 +27,8 @@ pub struct Scenario {
     pub beside: Option<&'static str>,
     /// One beside the client, on its own.
     pub beside_client: Option<&'static str>,
+    /// Whether one of several client hosts has a twentieth of its processor.
+    pub has_slow_client: bool,
     /// What must come out.
     pub expect: Expect,
     /// A word of the function or the part of the runtime behind the wall, which what is seen inside

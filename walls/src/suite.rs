@@ -7,6 +7,7 @@ use wallfinder_model::verdict::Wall::{
 };
 
 use crate::catalogue::CATALOGUE;
+use crate::clients::CLIENTS;
 use crate::http2::HTTP2;
 use crate::routes::ROUTES;
 use crate::scenario::Check::{Elasticity, P99AtLeastMs, Unproved};
@@ -25,6 +26,7 @@ pub(crate) const PLAIN: Scenario = Scenario {
     server_cpus: "0",
     beside: None,
     beside_client: None,
+    has_slow_client: false,
     expect: Expect::NoEffect,
     function: None,
     rate: None,
@@ -108,7 +110,7 @@ pub const SMOKE: [&str; 2] = ["spin-200us", "lock-sleep-1ms"];
 /// Every scenario of all sections.
 pub fn scenarios() -> impl Iterator<Item = &'static Scenario> {
     let others = SERVERS.iter().chain(CATALOGUE).chain(HTTP2);
-    SUITE.iter().chain(others).chain(ROUTES)
+    SUITE.iter().chain(others).chain(ROUTES).chain(CLIENTS)
 }
 
 /// Every scenario with a server whose wall is dialled in.

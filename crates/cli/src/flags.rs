@@ -549,6 +549,10 @@ pub(crate) struct TargetFlags {
     #[arg(long, value_enum, default_value_t = OnLostFlag::Mark, value_name = "WAY", hide = true, help_heading = heading::CLIENT)]
     pub(crate) on_lost_client: OnLostFlag,
 
+    /// Deal the load to several client hosts as much to each, or in proportion to what each can drive at most.
+    #[arg(long, value_enum, default_value_t = DealFlag::Even, value_name = "HOW", hide = true, help_heading = heading::CLIENT)]
+    pub(crate) deal: DealFlag,
+
     /// Let another load generator produce the load, under the same observation. In the command {url}
     /// stands for the target, {connections}, {pipeline} and {duration} for the step's.
     #[arg(long, value_name = "COMMAND", help_heading = heading::CLIENT)]
@@ -1128,9 +1132,9 @@ pub(crate) struct StudyHostFlags {
     #[arg(long, value_name = "ADDRESS", requires = "server_host", help_heading = heading::SERVER)]
     pub(crate) server_address: Option<String>,
 
-    /// Make the engine's load on another host.
+    /// Make the engine's load on another host. Give it once for each of several, which make it together.
     #[arg(long, value_name = "ssh://USER@HOST", help_heading = heading::CLIENT)]
-    pub(crate) client_host: Option<String>,
+    pub(crate) client_host: Vec<String>,
 
     /// How ssh is called, such as 'ssh -F lab/config'.
     #[arg(long, value_name = "COMMAND", help_heading = heading::SERVER)]
@@ -1411,6 +1415,14 @@ pub(crate) enum OnLostFlag {
     Rebalance,
     /// The load ends at once.
     Abort,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DealFlag {
+    /// As much to each.
+    Even,
+    /// In proportion to each one's ceiling, which is measured before the first load.
+    ByCeiling,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
-use wallfinder_model::scenario::{Io, OnLostClient, Probe, Telling, TlsVersion};
+use wallfinder_model::scenario::{Deal, Io, OnLostClient, Probe, Telling, TlsVersion};
 use wallfinder_model::traffic::{Replay, Traffic};
 use wallfinder_model::{Decode, Effort, Nanos, Scenario};
 use wallfinder_scenario::change::with_path;
@@ -23,7 +23,7 @@ use wallfinder_traffic::{TrafficFile, of_urls};
 
 use crate::exit::{self, Failed};
 use crate::flags::{
-    AbFlags, BytesFlags, ChildFlags, CpuList, DecodeFlag, EffortFlag, FindFlags, IoFlag,
+    AbFlags, BytesFlags, ChildFlags, CpuList, DealFlag, DecodeFlag, EffortFlag, FindFlags, IoFlag,
     OnLostFlag, ProbeFlag, ProfileFlags, RampFlags, RunFlags, TargetFlags, TlsVersionFlag,
 };
 use crate::given;
@@ -390,6 +390,7 @@ fn common(given: &Given<'_>, flags: &TargetFlags, scenario: &mut Scenario) {
     given.set("client_host", &mut client.more_hosts, &more);
     let on_lost = flags.on_lost_client.into();
     given.set("on_lost_client", &mut client.on_lost, &on_lost);
+    given.set("deal", &mut client.deal, &flags.deal.into());
     given.set(
         "backend_host",
         &mut server.backend_host,
@@ -522,6 +523,15 @@ impl From<EffortFlag> for Effort {
             EffortFlag::Quick => Effort::Quick,
             EffortFlag::Normal => Effort::Normal,
             EffortFlag::Thorough => Effort::Thorough,
+        }
+    }
+}
+
+impl From<DealFlag> for Deal {
+    fn from(flag: DealFlag) -> Deal {
+        match flag {
+            DealFlag::Even => Deal::Even,
+            DealFlag::ByCeiling => Deal::ByCeiling,
         }
     }
 }

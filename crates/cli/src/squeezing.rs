@@ -35,15 +35,15 @@ impl Testbed {
         let is_elsewhere = job.scenario.client.netns.is_some();
         let (from, to) = (self.client.name(), self.server.host.name());
         let is_apart = from.is_some() || to.is_some();
-        let standing = |key: &str, device: &Option<String>, peer: Option<IpAddr>| {
+        let standing = |key: &str, device: &Option<String>, peers: Vec<IpAddr>| {
             let Some(device) = device else {
                 return Ok(None);
             };
             let (interface, rate) = device_of(job, key, device)?;
-            if let (true, Some(peer)) = (is_apart, peer) {
+            if is_apart && !peers.is_empty() {
                 // The channel to the other host may leave by it as well.
                 let flows = Flows {
-                    peer,
+                    peers,
                     port: self.server.address.port(),
                     from_server: to.is_none(),
                 };
@@ -68,9 +68,9 @@ impl Testbed {
         // What leaves another host is squeezed there.
         let downlink_dev = downlink_dev.clone().filter(|_| to.is_none());
         let uplink_dev = uplink_dev.clone().filter(|_| from.is_none());
-        let server = Some(self.server.address.ip());
+        let server = vec![self.server.address.ip()];
         Ok((
-            standing("link.downlink_dev", &downlink_dev, self.client.address())?,
+            standing("link.downlink_dev", &downlink_dev, self.client.addresses())?,
             standing("link.uplink_dev", &uplink_dev, server)?,
         ))
     }
@@ -121,6 +121,10 @@ impl Testbed {
             backends: behind.names,
             server_host: server_apart(order.sides()),
             client_host: order.client.name().map(str::to_owned),
+            client_hosts: match own_engine {
+                true => order.client.parts(&order.load).len() as u32,
+                false => 0,
+            },
         };
         let client_pids = match own_engine && order.client.name().is_none() {
             true => vec![std::process::id()],

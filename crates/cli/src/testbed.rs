@@ -71,8 +71,8 @@ struct StartThere {
     name: String,
     port: u16,
     cpus: Vec<u32>,
-    /// The client's address, as it sees it.
-    client: Option<IpAddr>,
+    /// The addresses of the client's hosts, as it sees them.
+    clients: Vec<IpAddr>,
     downlink: (Option<String>, Option<u64>),
 }
 
@@ -95,7 +95,7 @@ pub(crate) struct Standing<'s> {
     pub(crate) placement: &'s Placement,
     /// The agents of the hosts that server and client are on, where these are others.
     pub(crate) server: Option<&'s Arc<Agent>>,
-    pub(crate) client: Option<&'s Arc<Agent>>,
+    pub(crate) clients: &'s [Arc<Agent>],
     /// The rate at which answers leave the server's host.
     pub(crate) rate_bits: Option<u64>,
     /// Why the way there is narrower than was asked for, where it is.
@@ -108,7 +108,7 @@ impl<'s> Standing<'s> {
         Standing {
             placement,
             server: None,
-            client: None,
+            clients: &[],
             rate_bits: None,
             narrower: None,
         }
@@ -280,22 +280,25 @@ impl Testbed {
                         .map_err(Failed::run)?;
                 }
                 let address = listening::address_of(job)?;
-                let stands = standing.and_then(|standing| standing.client);
+                let stands = standing.map_or(&[][..], |standing| standing.clients);
                 let from = client_at(job, address, stands, &mut agents)?;
                 let link = &job.scenario.link;
                 let downlink = named_device(job, "link.downlink_dev", &link.downlink_dev)?;
                 let seen = match &agent {
                     None => here(address, &who, None),
                     Some(agent) => {
-                        let peer = from.address();
+                        let peers = from.addresses();
                         let port = host.as_deref().map(listens_on).transpose()?;
                         let port = port.and_then(|(_, port)| port);
                         let is_several = !server.more_hosts.is_empty();
                         let port = port.or(is_several.then(|| address.port()));
                         let there = match port {
-                            None => There::find(agent, (address, who), peer, downlink.clone()),
+                            None => {
+                                There::find(agent, (address, who), peers.clone(), downlink.clone())
+                            }
                             Some(port) => {
-                                There::find_behind(agent, (address, port), peer, downlink.clone())
+                                let place = (address, port);
+                                There::find_behind(agent, place, peers.clone(), downlink.clone())
                             }
                         };
                         let there = there.map_err(Failed::run)?;
@@ -303,7 +306,7 @@ impl Testbed {
                         let rate_bits = standing.and_then(|standing| standing.rate_bits);
                         let rate = rate_bits.map(|rate_bits| there.shaped(rate_bits));
                         shaped = rate.transpose().map_err(Failed::run)?;
-                        all_there(job, there, address, peer, &mut agents)?
+                        all_there(job, there, address, &peers, &mut agents)?
                     }
                 };
                 match (agent, subject) {
@@ -313,7 +316,7 @@ impl Testbed {
                             name: name.clone(),
                             port: url.port,
                             cpus: cpus_there,
-                            client: from.address(),
+                            clients: from.addresses(),
                             downlink,
                         }));
                     }
@@ -486,7 +489,12 @@ impl StartThere {
     fn again(&self, address: SocketAddr) -> Result<There, HostError> {
         There::start(&self.agent, &self.name, Some(self.port), self.cpus.clone())?;
         let found = (address, Named::Nobody);
-        There::find(&self.agent, found, self.client, self.downlink.clone())
+        There::find(
+            &self.agent,
+            found,
+            self.clients.clone(),
+            self.downlink.clone(),
+        )
     }
 }
 
@@ -550,7 +558,7 @@ fn named_device(
 fn client_at(
     job: &Job,
     server: SocketAddr,
-    stands: Option<&Arc<Agent>>,
+    stands: &[Arc<Agent>],
     agents: &mut Vec<Arc<Agent>>,
 ) -> Result<Arc<dyn ClientHost>, Failed> {
     let client = &job.scenario.client;
@@ -566,16 +574,23 @@ fn client_at(
     let mut named = meant([host], ways)?;
     named.extend(meant(&client.more_hosts, ways)?);
     told_apart(&named, &job.scenario.server)?;
-    let hosts = match stands {
-        Some(agent) => {
-            agents.push(Arc::clone(agent));
-            &named[1..]
-        }
-        None => &named[..],
-    };
-    agents.extend(agents_of(hosts, ways)?);
+    match stands {
+        [] => agents.extend(agents_of(&named, ways)?),
+        stands => agents.extend(stands.iter().cloned()),
+    }
     let uplink = named_device(job, "link.uplink_dev", &job.scenario.link.uplink_dev)?;
-    let mut of_load: Vec<&Arc<Agent>> = agents[agents.len() - named.len()..].iter().collect();
+    let of_load = &agents[agents.len() - named.len()..];
+    load_of(of_load, server, uplink, client)
+}
+
+/// A load that these agents make towards a server, of which there is one at least; its way there is by such an interface.
+pub(crate) fn load_of(
+    agents: &[Arc<Agent>],
+    server: SocketAddr,
+    uplink: (Option<String>, Option<u64>),
+    client: &scenario::Client,
+) -> Result<Arc<dyn ClientHost>, Failed> {
+    let mut of_load: Vec<&Arc<Agent>> = agents.iter().collect();
     let each = at_once(&mut of_load, |agent| {
         let there = LoadThere::towards(agent, server, uplink.clone());
         there.map(|there| Arc::new(there) as Arc<dyn ClientHost>)
@@ -588,6 +603,7 @@ fn client_at(
             each,
             client.cpus.clone(),
             client.on_lost,
+            client.deal,
         ))),
     }
 }
@@ -662,7 +678,7 @@ fn all_there(
     job: &Job,
     first: There,
     address: SocketAddr,
-    peer: Option<IpAddr>,
+    peers: &[IpAddr],
     agents: &mut Vec<Arc<Agent>>,
 ) -> Result<(Arc<dyn ServerHost>, Option<String>), Failed> {
     let server = &job.scenario.server;
@@ -671,7 +687,7 @@ fn all_there(
         let (place, port) = listens_on(host)?;
         let agent = agent_of(place, Ways::of(job, &server.ssh), &[])?;
         let port = port.unwrap_or(address.port());
-        let there = There::find_behind(&agent, (address, port), peer, (None, None));
+        let there = There::find_behind(&agent, (address, port), peers.to_vec(), (None, None));
         all.push(there.map_err(Failed::run)?);
         agents.push(agent);
     }

@@ -146,8 +146,10 @@ pub(crate) fn run(
         io,
         seed: order.seed,
         share: Share::WHOLE,
+        slots: None,
         samples: keeping.as_ref().map(Keeping::channel),
         spare_connections: 0,
+        standby_connections: 0,
         paddings: Vec::new(),
         under_quota: is_crowded(order, environment),
     };

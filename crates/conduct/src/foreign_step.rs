@@ -316,8 +316,10 @@ pub(crate) fn weigh(order: &StepOrder) -> Result<Exchange, ConductError> {
         io: IoChoice::Epoll,
         seed: order.seed,
         share: Share::WHOLE,
+        slots: None,
         samples: None,
         spare_connections: 0,
+        standby_connections: 0,
         paddings: Vec::new(),
         under_quota: false,
     };

@@ -37,8 +37,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         },
         seed: 1,
         share: Share::WHOLE,
+        slots: None,
         samples: None,
         spare_connections: 0,
+        standby_connections: 0,
         paddings: Vec::new(),
         under_quota: false,
     };

@@ -49,8 +49,10 @@ pub fn calibrate(
     let mut spec = spec.clone();
     spec.samples = None;
     spec.share = Share::WHOLE;
+    spec.slots = None;
     spec.request = alone(&spec.request);
     spec.spare_connections = 0;
+    spec.standby_connections = 0;
     spec.load.arrival = Arrival::Closed { think: Nanos(0) };
     spec.load.connection_per_request |= typical.closes;
     spec.load.timeout = spec.load.timeout.max(TIMEOUT_MIN);

@@ -4,7 +4,7 @@
 //! caller is told ([`in_flight_left`], [`in_flight_more`]).
 
 use wallfinder_model::Load;
-use wallfinder_model::drive::Share;
+use wallfinder_model::drive::{Clients, Share};
 
 use crate::plan::workers_of;
 
@@ -69,12 +69,13 @@ impl Room {
         }
     }
 
-    /// Of one worker of a load, with so many spare connections.
+    /// Of one worker of a load that is on a host which may rest or take over, with so many spare connections.
     pub(crate) fn of_worker(
         load: &Load,
         (workers, worker): (u32, u32),
         spare: u32,
         left: f64,
+        clients: Clients,
     ) -> Room {
         let share = Share {
             nth: worker,
@@ -82,9 +83,29 @@ impl Room {
         };
         let part = |whole: u32| share.of(u64::from(whole));
         let (connections, depth) = (part(load.connections) as u32, load.in_flight_per_connection);
-        match load.max_in_flight {
+        let room = match load.max_in_flight {
             Some(bound) => Room::limited(connections, depth, part(bound), left),
             None => Room::of(connections, spare, depth, left),
+        };
+        match clients {
+            Clients::All | Clients::Rest { .. } => room,
+            Clients::Rests => Room {
+                connections: 0,
+                in_flight_max: if room.is_limited_in_flight() {
+                    0
+                } else {
+                    u64::MAX
+                },
+                ..room
+            },
+            Clients::TakesOver {
+                connections,
+                in_flight,
+            } => Room {
+                connections: room.connections + part(connections) as u32,
+                in_flight_max: room.in_flight_max.saturating_add(part(in_flight)),
+                ..room
+            },
         }
     }
 
@@ -100,7 +121,7 @@ const MORE: f64 = 0.25;
 fn really(load: &Load, left: f64) -> f64 {
     let workers = workers_of(load);
     let spare = |nth| Share { nth, of: workers }.of(u64::from(spare_connections(load))) as u32;
-    let room = |worker| Room::of_worker(load, (workers, worker), spare(worker), left);
+    let room = |worker| Room::of_worker(load, (workers, worker), spare(worker), left, Clients::All);
     let rooms = (0..workers).map(|worker| room(worker).in_flight());
     rooms.sum::<u64>() as f64 / load.in_flight_bound() as f64
 }
@@ -147,6 +168,27 @@ mod tests {
         assert_eq!((room.connections, room.depth), (20, 1));
         assert_eq!(Room::of(16, 4, 1, 1.0).connections, 16);
         assert_eq!(Room::of(16, 4, 1, 0.8).connections, 13);
+    }
+
+    #[test]
+    fn a_host_rests_or_takes_over() {
+        let mut load = load_of(7);
+        let room =
+            |load: &Load, worker, clients| Room::of_worker(load, (2, worker), 1, 1.0, clients);
+        let takes = Clients::TakesOver {
+            connections: 3,
+            in_flight: 3,
+        };
+        let connections = |clients| [0, 1].map(|worker| room(&load, worker, clients).connections);
+        assert_eq!(connections(Clients::All), [4, 3]);
+        assert_eq!(connections(Clients::Rests), [0, 0]);
+        assert_eq!(connections(takes), [6, 4]);
+        assert!(!room(&load, 0, takes).is_limited_in_flight());
+        load.max_in_flight = Some(5);
+        let bounds = |clients| [0, 1].map(|worker| room(&load, worker, clients).in_flight_max);
+        assert_eq!(bounds(Clients::All), [3, 2]);
+        assert_eq!(bounds(Clients::Rests), [0, 0]);
+        assert_eq!(bounds(takes), [5, 3]);
     }
 
     fn load_of(connections: u32) -> Load {

@@ -38,6 +38,7 @@ mod sim;
 mod slowdown;
 mod spec;
 mod swap_buffer;
+pub mod turns;
 mod worker;
 
 pub use error::EngineError;

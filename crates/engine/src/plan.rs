@@ -6,6 +6,8 @@ use wallfinder_model::Load;
 use wallfinder_model::drive::Share;
 use wallfinder_wire::mix::Mix;
 
+use crate::turns::Turns;
+
 /// What a worker needs to know of its part of the load.
 #[derive(Debug, Clone)]
 pub(crate) struct WorkerPlan {
@@ -15,10 +17,14 @@ pub(crate) struct WorkerPlan {
     pub(crate) workers: u32,
     /// Its place among those of all hosts.
     pub(crate) share: Share,
+    /// Which arrivals and rows it has.
+    pub(crate) turns: Turns,
     /// Connections of this worker, the spare ones included.
     pub(crate) connections: u32,
-    /// Connections of a closed loop that are used only where a lever asks for more in flight.
+    /// Connections of a closed loop that are used only where a lever asks for them.
     pub(crate) spare: u32,
+    /// Those of them that make more in flight.
+    pub(crate) more: u32,
     /// Whether it is kept on a processor: then polling takes time from no other thread.
     pub(crate) pinned: bool,
     /// Requests that this worker may make, where the load counts them.

@@ -4,22 +4,22 @@
 //! not: it reads no clock and remembers no answers; a closed loop has no schedule, since
 //! its requests start when answers make room.
 //!
-//! The arrivals of all workers interleave: arrival `k` of the worker in place `i` of `n` is arrival
-//! `k·n + i` of the load, so that the load is the same whatever the number of workers, and of hosts.
+//! The arrivals of all workers interleave ([`Turns`]), so that the load is the same whatever the number of workers, and
+//! of hosts.
 
 use std::sync::Arc;
 
 use wallfinder_model::Arrival;
-use wallfinder_model::drive::Share;
 use wallfinder_wire::mix::Replay;
 use wallfinder_wire::random::mixed;
+
+use crate::turns::Turns;
 
 /// The arrivals of one worker, in order.
 #[derive(Debug, Clone)]
 pub struct Schedule {
     pattern: Pattern,
-    nth: u64,
-    of: u64,
+    turns: Turns,
     /// Arrivals taken so far.
     taken: u64,
     /// The next arrival, from the schedule's zero; `None` after the last.
@@ -90,19 +90,20 @@ impl Schedule {
     /// closed loop. The seed matters to Poisson arrivals alone, and what was logged to a replay.
     pub fn new(
         arrival: &Arrival,
-        share: Share,
+        turns: impl Into<Turns>,
         seed: u64,
         limit: u64,
         logged: Option<&Replay>,
     ) -> Option<Schedule> {
+        let turns = turns.into();
         let pattern = match arrival {
             Arrival::Closed { .. } => return None,
             Arrival::Constant { rate } => Pattern::Constant {
                 gap_ns: 1e9 / rate.0,
             },
             Arrival::Poisson { rate } => Pattern::Poisson {
-                mean_gap_ns: 1e9 / rate.0 * f64::from(share.of),
-                seed: mixed(seed ^ mixed(u64::from(share.nth) + 1)),
+                mean_gap_ns: 1e9 / rate.0 / turns.part(),
+                seed: mixed(seed ^ mixed(turns.number(0) + 1)),
             },
             Arrival::Ramp { from, to, over } => Pattern::Ramp {
                 from: from.0,
@@ -119,8 +120,7 @@ impl Schedule {
         };
         let mut schedule = Schedule {
             pattern,
-            nth: u64::from(share.nth),
-            of: u64::from(share.of),
+            turns,
             taken: 0,
             next_ns: None,
             limit,
@@ -171,12 +171,8 @@ impl Schedule {
         let elapsed_ns = self.pace.to_own(elapsed_ns);
         if let Pattern::Constant { gap_ns } = &self.pattern {
             // In closed form, since a long stall can leave millions behind.
-            let arrived = if elapsed_ns == 0 {
-                0.0
-            } else {
-                ((elapsed_ns as f64 / gap_ns - self.nth as f64) / self.of as f64).floor() - 1.0
-            };
-            self.taken = self.taken.max((arrived.max(0.0) as u64).min(self.limit));
+            let arrived = self.turns.certainly_below(elapsed_ns as f64 / gap_ns);
+            self.taken = self.taken.max(arrived.min(self.limit));
             self.next_ns = self.find_next(0.0);
         }
         while self.next_ns.is_some_and(|at| at <= elapsed_ns) {
@@ -189,7 +185,7 @@ impl Schedule {
         if self.taken >= self.limit {
             return None;
         }
-        let nth = self.taken * self.of + self.nth;
+        let nth = self.turns.number(self.taken);
         let number = nth as f64;
         let at = match &self.pattern {
             Pattern::Constant { gap_ns } => number * gap_ns,
@@ -233,6 +229,7 @@ fn ramp_instant(number: f64, from: f64, to: f64, over_s: f64) -> f64 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use wallfinder_model::drive::Share;
     use wallfinder_model::{Nanos, Rate};
 
     fn arrivals(schedule: &mut Schedule, count: usize) -> Vec<u64> {

@@ -1,9 +1,10 @@
 //! What the engine is asked for: one step.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use wallfinder_model::Load;
-use wallfinder_model::drive::Share;
+use wallfinder_model::drive::{Share, Slots};
 use wallfinder_model::scenario::Io;
 use wallfinder_wire::{Exchange, tls};
 
@@ -16,6 +17,8 @@ pub struct StepSpec {
     pub load: Load,
     /// Which part of its arrivals and rows this host has.
     pub share: Share,
+    /// The same where hosts are dealt to unevenly, instead of in turn.
+    pub slots: Option<Arc<Slots>>,
     /// Where it goes.
     pub address: SocketAddr,
     /// What is asked.
@@ -33,6 +36,9 @@ pub struct StepSpec {
     /// Connections of a closed loop beside the load's, open and idle until a lever asks for
     /// more in flight; 0 in an open loop.
     pub spare_connections: u32,
+    /// The same, until another client host rests. Both are of the same connections, of which there are as many as the
+    /// larger of the two says.
+    pub standby_connections: u32,
     /// Bytes by which longer forms of the request are longer, for a lever to choose.
     pub paddings: Vec<usize>,
     /// Whether a quota may hold the workers up together with what collects their reports: a thread of

@@ -237,8 +237,10 @@ fn drives_without_allocating(address: SocketAddr, request: &Exchange, noticed: u
                     io,
                     seed: 1,
                     share: Share::WHOLE,
+                    slots: None,
                     samples: (depth > 1).then(SampleChannel::default),
                     spare_connections: 0,
+                    standby_connections: 0,
                     paddings: Vec::new(),
                     under_quota: false,
                 };

@@ -71,8 +71,10 @@ fn windows(load: Load, address: SocketAddr, settings: &[LeverSetting]) -> Vec<Ex
         io: IoChoice::Auto,
         seed: 1,
         share: Share::WHOLE,
+        slots: None,
         samples: None,
         spare_connections: spare,
+        standby_connections: 0,
         paddings: Vec::new(),
         under_quota: false,
     };

@@ -18,7 +18,7 @@ mod telling;
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -698,18 +698,38 @@ fn failed(why: impl std::fmt::Display) -> Refusal {
 
 /// The rate of the load's flows on their way out.
 fn shaped(asked: WayOut, role: Role) -> Result<Shaper, String> {
-    let found = || interface_towards(towards(asked.peer));
-    let interface = asked
-        .interface
-        .or_else(|| found().map(|interface| interface.name));
-    let interface = interface.ok_or("no interface leads there")?;
+    let interface = match asked.interface {
+        Some(interface) => interface,
+        None => one_way_to(&asked.peers)?,
+    };
     let flows = Flows {
-        peer: asked.peer,
+        peers: asked.peers,
         port: asked.port,
         from_server: role == Role::Server,
     };
     let shim = Shim::of_this_process();
     lab::of_flows(&interface, asked.rate_bits, flows, &shim).map_err(|error| error.to_string())
+}
+
+/// The interface that leads to all of these.
+fn one_way_to(peers: &[IpAddr]) -> Result<String, String> {
+    let ways = peers.iter().map(|peer| {
+        let interface = interface_towards(towards(*peer));
+        interface.map(|interface| interface.name)
+    });
+    let mut ways = ways
+        .collect::<Option<Vec<String>>>()
+        .ok_or("no interface leads there")?;
+    ways.sort_unstable();
+    ways.dedup();
+    match ways.len() {
+        0 => Err("no interface leads there".to_owned()),
+        1 => Ok(ways.remove(0)),
+        _ => Err(format!(
+            "the load goes by several interfaces ({}), and the rate of one alone can be taken from",
+            ways.join(", ")
+        )),
+    }
 }
 
 fn found(family: &wallfinder_probe::Family) -> Found {

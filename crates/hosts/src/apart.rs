@@ -61,10 +61,8 @@ pub fn sampler(sides: Sides<'_>, setup: Setup) -> Result<Box<dyn Sampling>, Stri
         Some([server, client]) => [Some([server, Vec::new()]), Some([Vec::new(), client])],
         None => [None, None],
     };
-    let way_back = sides
-        .client
-        .address()
-        .filter(|_| sides.server.name().is_none());
+    let way_back = sides.client.addresses().first().copied();
+    let way_back = way_back.filter(|_| sides.server.name().is_none());
     let way_back = way_back.and_then(|client| interface_towards(towards(client)));
     let server = Setup {
         client: None,

@@ -25,10 +25,10 @@ use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
 use wallfinder_engine::{EngineError, Observer, Signals, StepSpec, workers_of};
-use wallfinder_model::drive::{Edge, Measured, Progress, Share, Typical};
+use wallfinder_model::drive::{Clients, Edge, LeverSetting, Measured, Progress, Typical};
 use wallfinder_model::experiment::Neighbour;
 use wallfinder_model::record::{Ceiling, Interval, LostClient};
-use wallfinder_model::scenario::OnLostClient;
+use wallfinder_model::scenario::{Deal, OnLostClient};
 use wallfinder_model::telemetry::{ClientHostSummary, HostSummary, Telemetry};
 use wallfinder_model::{Environment, Load, Nanos};
 use wallfinder_probe::Family;
@@ -56,8 +56,18 @@ const CLOSE_WAIT_MAX: Duration = Duration::from_millis(700);
 const WHOLE_MIN: f64 = 0.98;
 /// The edges of a window that hosts tell of.
 const EDGES: [Edge; 2] = [Edge::Open, Edge::Close];
+/// What hosts are weighed by: against answers as small as these, for so long.
+const SMALL_ANSWER: Typical = Typical {
+    body_bytes: 2,
+    messages: 1,
+    closes: false,
+};
+const WEIGHED_FOR: Nanos = Nanos::from_millis(300);
 /// Names that are told; more are counted.
 const NAMED_MAX: usize = 3;
+
+/// A host with its place among all.
+type Placed<'f> = (usize, &'f Arc<dyn ClientHost>);
 
 /// The hosts of one load.
 pub struct Fleet {
@@ -68,6 +78,9 @@ pub struct Fleet {
     /// Processors for the workers of each host, where they were named.
     cpus: Option<Vec<u32>>,
     on_lost: OnLostClient,
+    deal: Deal,
+    /// What is dealt to each host, as numbers that are compared; empty until they are known.
+    weights: Mutex<Vec<f64>>,
     /// Of each host, once it is lost: why.
     lost: Mutex<Vec<Option<String>>>,
 }
@@ -84,15 +97,21 @@ impl Fleet {
         hosts: Vec<Arc<dyn ClientHost>>,
         cpus: Option<Vec<u32>>,
         on_lost: OnLostClient,
+        deal: Deal,
     ) -> Fleet {
         let names: Vec<&str> = hosts.iter().map(|host| name_of(&**host)).collect();
         Fleet {
             name: named(&names),
             facts: hosts.iter().map(|host| host.facts()).collect(),
             lost: Mutex::new(vec![None; hosts.len()]),
+            weights: Mutex::new(match deal {
+                Deal::Even => vec![1.0; hosts.len()],
+                Deal::ByCeiling => Vec::new(),
+            }),
             hosts,
             cpus,
             on_lost,
+            deal,
         }
     }
 
@@ -105,7 +124,7 @@ impl Fleet {
     }
 
     /// The hosts that there still are, by their places.
-    fn left(&self) -> Vec<(usize, &Arc<dyn ClientHost>)> {
+    fn left(&self) -> Vec<Placed<'_>> {
         let lost = self.lost_hosts();
         let each = self.hosts.iter().enumerate();
         each.filter(|(nth, _)| lost[*nth].is_none()).collect()
@@ -126,26 +145,94 @@ impl Fleet {
         }
     }
 
-    /// What each host has of a step. Those for which nothing is left rest.
-    fn dealt(&self, spec: &StepSpec) -> Vec<(&Arc<dyn ClientHost>, StepSpec)> {
+    /// The hosts that have a part of a load, by their places, each with its weight.
+    fn having(&self, load: &Load) -> (Vec<Placed<'_>>, Vec<f64>) {
         let mut hosts = self.left();
-        hosts.truncate(deal::hosts_of(&spec.load, hosts.len()));
+        hosts.truncate(deal::hosts_of(load, hosts.len()));
+        let known = self.weights.lock().unwrap_or_else(PoisonError::into_inner);
+        let weight = |place: usize| known.get(place).copied().unwrap_or(1.0);
+        let weights = hosts.iter().map(|(place, _)| weight(*place)).collect();
+        (hosts, weights)
+    }
+
+    /// Weighs the hosts by what each can drive of such a load at most, where that is to say what is dealt to them and
+    /// is not known yet.
+    fn weigh(&self, spec: &StepSpec) -> Result<(), EngineError> {
+        let is_known = || {
+            !self
+                .weights
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .is_empty()
+        };
+        if self.deal == Deal::Even || is_known() {
+            return Ok(());
+        }
+        // One that has nothing of this load may have something of the next.
+        let of_all = deal::for_all(spec, self.hosts.len());
+        let (hosts, _) = self.having(&of_all.load);
+        let ceilings = self.calibrated(&of_all, SMALL_ANSWER, WEIGHED_FOR)?;
+        // Who is lost by now gets nothing, whatever its weight.
+        let mut weights = vec![1.0; self.hosts.len()];
+        for ((place, host), ceiling) in hosts.into_iter().zip(&ceilings) {
+            // What a processor would do with all of its time, a quota does not.
+            let quota = self.facts[place].cgroup_quota_cores;
+            let by_quota = quota.map(|cores| cores * 1e9 / ceiling.cpu_per_request_ns);
+            let throughput =
+                by_quota.map_or(ceiling.throughput, |most| most.min(ceiling.throughput));
+            let host = name_of(&**host);
+            tracing::info!(
+                host,
+                ceiling = throughput.round(),
+                "a client host is weighed"
+            );
+            if !(throughput.is_finite() && throughput > 0.0) {
+                return Err(EngineError::Elsewhere {
+                    host: host.to_owned(),
+                    why: "what it can drive could not be measured: deal the load evenly".to_owned(),
+                });
+            }
+            weights[place] = throughput;
+        }
+        *self.weights.lock().unwrap_or_else(PoisonError::into_inner) = weights;
+        Ok(())
+    }
+
+    /// The ceilings of those that have a part of a load.
+    fn calibrated(
+        &self,
+        spec: &StepSpec,
+        typical: Typical,
+        measure: Nanos,
+    ) -> Result<Vec<Ceiling>, EngineError> {
+        let dealt = self.dealt(spec);
+        thread::scope(|scope| {
+            let measuring: Vec<_> = dealt
+                .iter()
+                .map(|(host, spec, _)| scope.spawn(|| host.calibrate(spec, typical, None, measure)))
+                .collect();
+            let each = measuring.into_iter().map(|thread| match thread.join() {
+                Ok(ceiling) => ceiling,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            each.collect()
+        })
+    }
+
+    /// What each host has of a step, and its part of the whole. Those for which nothing is left rest.
+    fn dealt(&self, spec: &StepSpec) -> Vec<(&Arc<dyn ClientHost>, StepSpec, f64)> {
+        let (hosts, weights) = self.having(&spec.load);
         let processors = hosts.iter().map(|(_, host)| self.cpus_of(&***host));
         let processors: Vec<Vec<u32>> = processors.collect();
         let counts: Vec<usize> = processors.iter().map(Vec::len).collect();
         let workers = deal::workers(spec.load.workers, &counts);
-        let of = hosts.len() as u32;
-        let each = (0..).zip(hosts).zip(processors.into_iter().zip(workers));
-        each.map(|((nth, (place, host)), (cpus, workers))| {
-            let part = deal::part(spec, Share { nth, of }, workers, cpus);
-            let under_quota = part.under_quota || self.is_under_quota(place, workers);
-            (
-                host,
-                StepSpec {
-                    under_quota,
-                    ..part
-                },
-            )
+        let whole: f64 = weights.iter().sum();
+        let parts = deal::parts(spec, &weights).into_iter().zip(weights);
+        let each = parts.zip(hosts).zip(processors.into_iter().zip(workers));
+        each.map(|(((mut part, weight), (place, host)), (cpus, workers))| {
+            (part.cpus, part.load.workers) = (cpus, workers);
+            part.under_quota |= self.is_under_quota(place, workers);
+            (host, part, weight / whole)
         })
         .collect()
     }
@@ -279,9 +366,21 @@ impl ClientHost for Fleet {
         at_once(&mut hosts, |host| host.kept());
     }
 
-    /// The server sees several.
-    fn address(&self) -> Option<IpAddr> {
-        None
+    fn parts(&self, load: &Load) -> Vec<(String, f64)> {
+        let (hosts, weights) = self.having(load);
+        let whole: f64 = weights.iter().sum();
+        let each = hosts.iter().zip(weights);
+        each.map(|((_, host), own)| (name_of(&***host).to_owned(), own / whole))
+            .collect()
+    }
+
+    /// None where one is not known, for what is told of the others would be of them alone.
+    fn addresses(&self) -> Vec<IpAddr> {
+        let each: Vec<Vec<IpAddr>> = self.hosts.iter().map(|host| host.addresses()).collect();
+        match each.iter().any(Vec::is_empty) {
+            true => Vec::new(),
+            false => each.concat(),
+        }
     }
 
     fn drive(
@@ -290,12 +389,13 @@ impl ClientHost for Fleet {
         signals: &Arc<Signals>,
         observe: &mut Observer<'_>,
     ) -> Result<Measured, EngineError> {
+        self.weigh(spec)?;
         let dealt = self.dealt(spec);
         let (tell, told) = channel();
         thread::scope(|scope| {
-            let members = dealt.iter().enumerate().map(|(nth, (host, spec))| {
+            let members = dealt.iter().enumerate().map(|(nth, (host, spec, part))| {
                 let host: &dyn ClientHost = &***host;
-                Member::begin(scope, (nth, host, spec), tell.clone())
+                Member::begin(scope, (nth, host, spec, *part), tell.clone())
             });
             let mut begun = Vec::new();
             for member in members {
@@ -338,19 +438,7 @@ impl ClientHost for Fleet {
         _: Option<u32>,
         measure: Nanos,
     ) -> Result<Ceiling, EngineError> {
-        let dealt = self.dealt(spec);
-        let each: Vec<Result<Ceiling, EngineError>> = thread::scope(|scope| {
-            let measuring: Vec<_> = dealt
-                .iter()
-                .map(|(host, spec)| scope.spawn(|| host.calibrate(spec, typical, None, measure)))
-                .collect();
-            let each = measuring.into_iter().map(|thread| match thread.join() {
-                Ok(ceiling) => ceiling,
-                Err(panic) => std::panic::resume_unwind(panic),
-            });
-            each.collect()
-        });
-        Ok(merge::ceilings(each.into_iter().collect::<Result<_, _>>()?))
+        Ok(merge::ceilings(self.calibrated(spec, typical, measure)?))
     }
 }
 
@@ -364,6 +452,8 @@ enum Said {
 struct Member<'f> {
     host: &'f dyn ClientHost,
     spec: &'f StepSpec,
+    /// Its part of the load, 0..1.
+    dealt: f64,
     signals: Arc<Signals>,
     /// Lets it go on where it waits; `None`: it waits for nobody any more.
     proceed: Option<Sender<()>>,
@@ -379,7 +469,7 @@ impl<'f> Member<'f> {
     /// Begins its part in a thread of its own, which waits where the load of one host would wait for its conductor.
     fn begin<'scope>(
         scope: &'scope Scope<'scope, '_>,
-        (nth, host, spec): (usize, &'f dyn ClientHost, &'f StepSpec),
+        (nth, host, spec, dealt): (usize, &'f dyn ClientHost, &'f StepSpec, f64),
         tell: Sender<(usize, Said)>,
     ) -> Result<Member<'f>, EngineError>
     where
@@ -409,6 +499,7 @@ impl<'f> Member<'f> {
         Ok(Member {
             host,
             spec,
+            dealt,
             signals,
             proceed: Some(proceed),
             is_ready: false,
@@ -606,7 +697,7 @@ impl Driving<'_, '_> {
         if version != self.version {
             self.version = version;
             self.is_followed = false;
-            for member in &self.members {
+            for (member, setting) in self.members.iter().zip(self.settings(setting)) {
                 member.signals.levers.set(setting);
             }
         }
@@ -619,6 +710,19 @@ impl Driving<'_, '_> {
             let workers = workers_of(&self.spec.load);
             self.signals.levers.followed_elsewhere(version, workers);
         }
+    }
+
+    /// What each host is to do of a setting of all.
+    fn settings(&self, setting: LeverSetting) -> Vec<LeverSetting> {
+        let Clients::Rest { first, hosts } = setting.clients else {
+            return vec![setting; self.members.len()];
+        };
+        let loads = self.members.iter().map(|member| &member.spec.load);
+        let connections: Vec<u32> = loads.clone().map(|load| load.connections).collect();
+        let bounds: Option<Vec<u32>> = loads.map(|load| load.max_in_flight).collect();
+        let turns = deal::turns((first, hosts), &connections, bounds.as_deref());
+        let of = |clients| LeverSetting { clients, ..setting };
+        turns.into_iter().map(of).collect()
     }
 
     /// When all are ready they begin, at one instant.
@@ -705,6 +809,7 @@ impl Driving<'_, '_> {
             Part {
                 host: name_of(member.host).to_owned(),
                 connections: member.spec.load.connections,
+                dealt: member.dealt,
                 workers: measured.workers.len() as u32,
                 clock_error_ns: member.host.clock().error_ns,
                 measured,

@@ -133,8 +133,14 @@ pub trait ClientHost: Host {
     /// Whether such a load fits into its limits, as far as that is known before it begins; else why not.
     fn fits(&self, load: &Load) -> Result<(), String>;
 
-    /// The address that the server sees; `None` where it is not known, or not one.
-    fn address(&self) -> Option<IpAddr>;
+    /// The addresses that the server sees; none where they are not known.
+    fn addresses(&self) -> Vec<IpAddr>;
+
+    /// The hosts that make such a load together, each with the part that is dealt to it, 0..1; none where one host makes
+    /// it.
+    fn parts(&self, _: &Load) -> Vec<(String, f64)> {
+        Vec::new()
+    }
 
     /// How well its clock is known.
     fn clock(&self) -> ClockOf {

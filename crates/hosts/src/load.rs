@@ -112,8 +112,8 @@ impl ClientHost for LoadHere {
         precheck::check(load, &self.server).map_err(|why| why.to_string())
     }
 
-    fn address(&self) -> Option<IpAddr> {
-        own_address(self.server)
+    fn addresses(&self) -> Vec<IpAddr> {
+        own_address(self.server).into_iter().collect()
     }
 
     fn drive(
@@ -183,6 +183,7 @@ impl LoadThere {
         let StepSpec {
             load,
             share,
+            slots,
             address,
             request,
             tls,
@@ -191,12 +192,14 @@ impl LoadThere {
             seed,
             samples,
             spare_connections,
+            standby_connections,
             paddings,
             under_quota,
         } = spec.clone();
         Box::new(LoadOrder {
             load,
             share,
+            slots: slots.map(|slots| (*slots).clone()),
             address,
             request,
             tls,
@@ -204,6 +207,7 @@ impl LoadThere {
             io,
             seed,
             spare_connections,
+            standby_connections,
             paddings,
             under_quota,
             keeps: samples.is_some(),
@@ -261,7 +265,7 @@ impl Host for LoadThere {
             backend: None,
             backend_cores: None,
             way_out: Some(WayOut {
-                peer: self.server.ip(),
+                peers: vec![self.server.ip()],
                 port: self.server.port(),
                 interface: self.uplink.0.clone(),
                 rate_bits: self.uplink.1,
@@ -293,8 +297,8 @@ impl ClientHost for LoadThere {
         Ok(())
     }
 
-    fn address(&self) -> Option<IpAddr> {
-        self.address
+    fn addresses(&self) -> Vec<IpAddr> {
+        self.address.into_iter().collect()
     }
 
     fn clock(&self) -> ClockOf {

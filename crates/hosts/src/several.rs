@@ -172,12 +172,13 @@ pub(crate) fn together(reaches: Vec<(String, Reach)>) -> Reach {
     };
     let everywhere = |squeeze: &Squeeze| reaches.iter().all(|(_, reach)| has(reach, *squeeze));
     let whole: Vec<Squeeze> = Squeeze::ALL.into_iter().filter(everywhere).collect();
-    let rates: Option<Vec<u64>> = reaches
-        .iter()
-        .map(|(_, reach)| reach.downlink_bits)
-        .collect();
+    let sum = |of: fn(&Reach) -> Option<u64>| {
+        let rates: Option<Vec<u64>> = reaches.iter().map(|(_, reach)| of(reach)).collect();
+        rates.map(|rates| rates.iter().sum())
+    };
     let mut reach = Reach {
-        downlink_bits: rates.map(|rates| rates.iter().sum()),
+        downlink_bits: sum(|reach| reach.downlink_bits),
+        uplink_bits: sum(|reach| reach.uplink_bits),
         ..Reach::default()
     };
     let mut of: Vec<Alike> = whole.iter().map(|squeeze| Alike::of(*squeeze)).collect();

@@ -25,8 +25,8 @@ use crate::{Agent, Backend, Host, Own, PaceOf, Sampling, ServerHost, Taking};
 pub struct There {
     far: Far,
     found: Result<Found, String>,
-    /// The client's address as the server sees it.
-    peer: Option<IpAddr>,
+    /// The addresses of the client's hosts as the server sees them; none: they are not known.
+    peers: Vec<IpAddr>,
     /// The server's port.
     port: u16,
     /// The interface that answers leave by and its rate, where the user named them.
@@ -34,12 +34,12 @@ pub struct There {
 }
 
 impl There {
-    /// Looks for who serves an address there, for a client of such an address. That nobody is seen is no error: it
+    /// Looks for who serves an address there, for client hosts of these addresses. That nobody is seen is no error: it
     /// is said.
     pub fn find(
         agent: &Agent,
         (address, named): (SocketAddr, Named),
-        peer: Option<IpAddr>,
+        peers: Vec<IpAddr>,
         downlink: (Option<String>, Option<u64>),
     ) -> Result<There, HostError> {
         let far = Far::of(agent, Role::Server);
@@ -51,7 +51,7 @@ impl There {
         Ok(There {
             far,
             found,
-            peer,
+            peers,
             port: address.port(),
             downlink,
         })
@@ -62,11 +62,11 @@ impl There {
     pub fn find_behind(
         agent: &Agent,
         (address, port): (SocketAddr, u16),
-        peer: Option<IpAddr>,
+        peers: Vec<IpAddr>,
         downlink: (Option<String>, Option<u64>),
     ) -> Result<There, HostError> {
         let direct = (SocketAddr::new(address.ip(), port), Named::Nobody);
-        let there = There::find(agent, direct, peer, downlink.clone())?;
+        let there = There::find(agent, direct, peers, downlink.clone())?;
         if there.not_seen().is_none() {
             return Ok(there);
         }
@@ -75,7 +75,7 @@ impl There {
             SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
         let any = (SocketAddr::new(any, port), Named::Nobody);
-        There::find(agent, any, None, downlink)
+        There::find(agent, any, Vec::new(), downlink)
     }
 
     /// Starts a server of the host's own list, in the place of one that was, and waits until it listens.
@@ -98,24 +98,28 @@ impl There {
 
     /// The load's flows leave the server's host at such a rate at the most, as long as what is given is kept.
     pub fn shaped(&self, rate_bits: u64) -> Result<Shaped, HostError> {
-        let peer = self.peer;
-        let peer = peer.ok_or_else(|| self.far.channel.failed("no way leads there from here"))?;
+        let way_out = self.way_out();
         let way_out = WayOut {
             rate_bits: Some(rate_bits),
-            ..self.way_out(peer)
+            ..way_out.ok_or_else(|| self.far.channel.failed("no way leads there from here"))?
         };
         let way_out = Some(way_out);
         self.far.channel.order(Ask::Shape { way_out })?;
         Ok(Shaped(Arc::clone(&self.far.channel)))
     }
 
-    fn way_out(&self, peer: IpAddr) -> WayOut {
-        WayOut {
-            peer,
+    fn way_out(&self) -> Option<WayOut> {
+        (!self.peers.is_empty()).then(|| WayOut {
+            peers: self.peers.clone(),
             port: self.port,
             interface: self.downlink.0.clone(),
             rate_bits: self.downlink.1,
-        }
+        })
+    }
+
+    /// A client host, by the way to which the others are taken to be reached too.
+    fn peer(&self) -> Option<IpAddr> {
+        self.peers.first().copied()
     }
 
     /// Why the server's processes are not seen.
@@ -125,7 +129,7 @@ impl There {
 
     /// The machine's fingerprint.
     pub fn facts(&self) -> Result<Environment, HostError> {
-        facts(&self.far.channel, self.peer)
+        facts(&self.far.channel, self.peer())
     }
 
     /// That of an agent's machine, as the way to a client of such an address leads.
@@ -157,7 +161,7 @@ impl Host for There {
 
     fn sampler(&self, setup: Setup) -> Result<Box<dyn Sampling>, String> {
         let port = setup.port.map(|_| self.port);
-        self.far.watch(&Setup { port, ..setup }, self.peer)
+        self.far.watch(&Setup { port, ..setup }, self.peer())
     }
 
     fn pace(&self, cpus: Vec<u32>) -> PaceOf {
@@ -177,7 +181,7 @@ impl Host for There {
             },
             backend: own.backend.as_ref().map(side),
             backend_cores: own.backend_cores,
-            way_out: self.peer.map(|peer| self.way_out(peer)),
+            way_out: self.way_out(),
             seed: own.seed,
         })
     }

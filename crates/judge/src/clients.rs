@@ -149,7 +149,7 @@ pub(crate) fn name(verdict: &mut Verdict, step: &Step) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use wallfinder_model::Reason;
     use wallfinder_model::record::{Counts, Drained, LostClient};
 
@@ -158,7 +158,7 @@ mod tests {
     use crate::judge_step;
 
     /// Three hosts with a worker and the same number of connections each, of these busy shares.
-    fn three(busy: [f64; 3], open: bool) -> Step {
+    pub(crate) fn three(busy: [f64; 3], open: bool) -> Step {
         let step = match open {
             true => a_step().open(30_000.0),
             false => a_step(),
@@ -182,6 +182,7 @@ mod tests {
         ClientPart {
             host: format!("c{nth}"),
             connections: 20,
+            dealt: 1.0 / 3.0,
             workers: 1,
             began_ns: 0,
             clock_error_ns: 100_000,

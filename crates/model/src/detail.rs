@@ -185,6 +185,8 @@ pub enum Detail {
     },
     /// A wait that no squeeze reaches.
     NoSqueezeReaches,
+    /// Each client host is held to its part by something beside its processors.
+    HeldPerClient,
     /// Less than one request is served at a time: a limit of rate, or a timer.
     Spaced {
         /// What one takes that is alone.

@@ -35,6 +35,33 @@ pub struct LeverSetting {
     /// The form of the request: 0 as it was asked for, from 1 on with the paddings that
     /// the load was begun with.
     pub form: usize,
+    /// Which client hosts make the load.
+    pub clients: Clients,
+}
+
+/// Which of several client hosts make a load. The first two are asked of all of them, and the last two of one by whoever
+/// deals the load to them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum Clients {
+    /// Each its own part.
+    #[default]
+    All,
+    /// So many rest, from that at this place on; the others take their connections over.
+    Rest {
+        /// The place of the first, from 0; after the last host comes the first.
+        first: u32,
+        /// How many.
+        hosts: u32,
+    },
+    /// This one rests: its connections stay open, and send nothing.
+    Rests,
+    /// This one has more than its part.
+    TakesOver {
+        /// Connections beside its own, of those that stand by.
+        connections: u32,
+        /// Requests in flight beside its own, where these are bounded.
+        in_flight: u32,
+    },
 }
 
 impl LeverSetting {
@@ -47,6 +74,7 @@ impl LeverSetting {
         think: Nanos(0),
         pace: 1.0,
         form: 0,
+        clients: Clients::All,
     };
 }
 
@@ -81,6 +109,30 @@ impl Share {
             nth: worker * self.of + self.nth,
             of: workers * self.of,
         }
+    }
+}
+
+/// Which arrivals and rows a host has where hosts are dealt to unevenly: of each cycle of `of` these places.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slots {
+    /// Places in a cycle, in order, each below `of`; one at least.
+    pub own: Vec<u32>,
+    /// Length of a cycle.
+    pub of: u32,
+}
+
+impl Slots {
+    /// Whether it is as it says.
+    pub fn is_sound(&self) -> bool {
+        let is_last_within = self.own.last().is_some_and(|last| *last < self.of);
+        is_last_within && self.own.windows(2).all(|two| two[0] < two[1])
+    }
+
+    /// How many of the first `whole` are its own.
+    pub fn within(&self, whole: u64) -> u64 {
+        let (cycles, rest) = (whole / u64::from(self.of), whole % u64::from(self.of));
+        let in_rest = self.own.iter().filter(|place| u64::from(**place) < rest);
+        cycles * self.own.len() as u64 + in_rest.count() as u64
     }
 }
 

@@ -43,6 +43,9 @@ pub enum Squeeze {
     ClientSpeed,
     /// Processor time taken from the load generator as a whole.
     ClientCapacity,
+    /// Client hosts, of several: some rest in turns, and the others take their connections over, so that as much is in
+    /// flight as before.
+    MoreClients,
     /// The rate from server to client.
     Downlink,
     /// The rate from client to server.
@@ -74,7 +77,9 @@ impl Squeeze {
     pub const fn wall(self) -> Wall {
         match self {
             Squeeze::ServerSpeed | Squeeze::ServerCapacity => Wall::ServerCpu,
-            Squeeze::ClientSpeed | Squeeze::ClientCapacity => Wall::ClientCpu,
+            Squeeze::ClientSpeed | Squeeze::ClientCapacity | Squeeze::MoreClients => {
+                Wall::ClientCpu
+            }
             Squeeze::Downlink => Wall::Downlink,
             Squeeze::Uplink => Wall::Uplink,
             Squeeze::InFlight | Squeeze::MoreInFlight | Squeeze::ThinkTime => Wall::Concurrency,
@@ -94,6 +99,7 @@ impl Squeeze {
             Squeeze::ServerCapacity | Squeeze::ClientCapacity | Squeeze::BackendCapacity => {
                 Takes::Capacity
             }
+            Squeeze::MoreClients => Takes::Machines,
             Squeeze::InFlight | Squeeze::MoreInFlight | Squeeze::ThinkTime => Takes::InFlight,
             Squeeze::OfferedLoad => Takes::Offered,
         }
@@ -102,6 +108,7 @@ impl Squeeze {
     /// Whether there is anything for it to take in an experiment.
     pub fn applies(self, setting: &Setting) -> bool {
         match self.wall() {
+            Wall::ClientCpu if self == Squeeze::MoreClients => setting.client_hosts > 1,
             Wall::Concurrency => !setting.open_loop,
             Wall::OfferedLoad => setting.open_loop,
             Wall::Backend => !setting.backends.is_empty(),
@@ -117,6 +124,8 @@ pub enum Takes {
     Speed,
     /// Time as a whole, at the speed that there is.
     Capacity,
+    /// Whole machines, with all that each of them has.
+    Machines,
     /// Requests in flight.
     InFlight,
     /// Requests that are offered.
@@ -347,6 +356,9 @@ pub struct Setting {
     /// The client's host, where it is another than the controller's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_host: Option<String>,
+    /// Client hosts that made the load together; 0: one.
+    #[serde(default)]
+    pub client_hosts: u32,
 }
 
 /// What a foreign driver was asked for, and what it did.

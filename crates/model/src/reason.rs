@@ -662,6 +662,11 @@ pub enum Reason {
         /// What more did.
         more: Moved,
     },
+    /// Nothing that was squeezed costs throughput, and fewer client hosts do.
+    HeldPerClient {
+        /// What fewer did.
+        fewer: Moved,
+    },
     /// Less in flight costs throughput, and every answer waits for what telemetry names.
     NamedWait {
         /// What is waited for.

@@ -175,6 +175,9 @@ pub struct ClientPart {
     pub host: String,
     /// Its connections.
     pub connections: u32,
+    /// The part of the load that was dealt to it, 0..1; 0 in a record from before this was written.
+    #[serde(default)]
+    pub dealt: f64,
     /// Its workers; 0 where it was lost, and nothing is known of them.
     pub workers: u32,
     /// When its schedule began, against the agreed instant: later, or where negative earlier.

@@ -456,6 +456,9 @@ pub struct Client {
     /// What is done about one of several that is lost.
     #[serde(skip_serializing_if = "is_default")]
     pub on_lost: OnLostClient,
+    /// How the load is dealt to several.
+    #[serde(skip_serializing_if = "is_default")]
+    pub deal: Deal,
     /// How ssh is called.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ssh: Option<String>,
@@ -476,6 +479,18 @@ pub enum OnLostClient {
     Rebalance,
     /// The load ends at once, and the run with it.
     Abort,
+}
+
+/// How a load is dealt to several client hosts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum Deal {
+    /// As much to each.
+    #[default]
+    Even,
+    /// In proportion to what each can drive at most, which is measured before the first load.
+    ByCeiling,
 }
 
 /// Where agents that dialled out are met, and who asks for them there.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 use wallfinder_model::Load;
-use wallfinder_model::drive::Share;
+use wallfinder_model::drive::{Share, Slots};
 use wallfinder_model::scenario::Io;
 use wallfinder_wire::{Exchange, tls};
 
@@ -16,6 +16,8 @@ pub struct LoadOrder {
     pub load: Load,
     /// Which part of its arrivals and rows this host has.
     pub share: Share,
+    /// The same where hosts are dealt to unevenly.
+    pub slots: Option<Slots>,
     /// Where it goes.
     pub address: SocketAddr,
     /// What is asked.
@@ -30,6 +32,8 @@ pub struct LoadOrder {
     pub seed: u64,
     /// Connections beside the load's, for a lever.
     pub spare_connections: u32,
+    /// The same, for when another client host rests.
+    pub standby_connections: u32,
     /// Bytes by which longer forms of the request are longer, for a lever.
     pub paddings: Vec<usize>,
     /// Whether a quota may hold the workers up.

@@ -434,8 +434,8 @@ pub struct LeversOrder {
 /// The flows of a load that leave a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WayOut {
-    /// The address that they go to.
-    pub peer: IpAddr,
+    /// The addresses that they go to, one at least.
+    pub peers: Vec<IpAddr>,
     /// The server's port.
     pub port: u16,
     /// The interface that they leave by; `None`: the one that leads there.

@@ -338,7 +338,7 @@ mod tests {
     fn a_link_that_was_shaped_stands_as_long_as_the_lease_whatever_is_released() {
         let shape = |way_out| Ask::Shape { way_out };
         let way_out = crate::WayOut {
-            peer: [10, 0, 0, 1].into(),
+            peers: vec![[10, 0, 0, 1].into()],
             port: 80,
             interface: None,
             rate_bits: Some(1_000_000_000),

@@ -208,6 +208,7 @@ fn could_matter(step: &Step, experiment: &Experiment, squeeze: Squeeze) -> bool 
         Squeeze::InFlight => !setting.open_loop && setting.in_flight_max > 1,
         Squeeze::ThinkTime => !setting.open_loop && !squeezed(Squeeze::InFlight),
         Squeeze::MoreInFlight => false,
+        Squeeze::MoreClients => squeeze.applies(setting),
         Squeeze::OfferedLoad => setting.open_loop,
         Squeeze::BackendSpeed => squeeze.applies(setting),
         // Without a quota its speed says it all.

@@ -133,6 +133,7 @@ pub fn condition(condition: &Condition) -> String {
     match all[..] {
         [] => "nothing squeezed".to_owned(),
         [Squeeze::MoreInFlight] => format!("{} more in flight", number::share(retained - 1.0)),
+        [Squeeze::MoreClients] => "client hosts rest in turns".to_owned(),
         _ => format!(
             "{} squeezed by {}",
             squeezes(&all),
@@ -156,6 +157,19 @@ pub const BY_FIGURES: &str = "by its own figures, nothing measured: ";
 /// What a client wall means for the number.
 pub const CLIENT_WALL: &str =
     "This throughput is the load generator's own: the server can do at least as much.";
+
+/// Whether more client machines would carry more, where they rested in turns: `More client machines would carry no more.`
+pub fn more_clients(verdict: &Verdict) -> Option<String> {
+    /// From here, and up to here, it is certain either way.
+    const ENDS: (f64, f64) = (0.5, 0.2);
+    let answer = verdict.elasticities.get(Squeeze::MoreClients.label())?;
+    let (low, high) = ENDS;
+    if answer.low >= low {
+        Some("More client machines would carry more.".to_owned())
+    } else {
+        (answer.high < high).then(|| "More client machines would carry no more.".to_owned())
+    }
+}
 
 /// The wall after this one: `the server's CPU at 74,000/s (2.63 × [2.55, 2.71]); lifting the
 /// downlink alone buys at most 2.71 ×.`

@@ -25,6 +25,7 @@ fn fleet(hosts: u32) -> Record {
         .map(|nth| ClientPart {
             host: format!("client-{nth}"),
             connections: 4,
+            dealt: 1.0 / f64::from(hosts),
             workers: 1,
             began_ns: i64::from(nth) * 1_000,
             clock_error_ns: 250_000,

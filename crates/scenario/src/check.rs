@@ -1,7 +1,7 @@
 //! What a scenario may not say, whether flags or a file say it. What only the machine knows, such as which
 //! processors there are, is checked where the testbed is set up.
 
-use wallfinder_model::scenario::{Ab, Changes, Load, OnLostClient, SCHEMA, Target};
+use wallfinder_model::scenario::{Ab, Changes, Deal, Load, OnLostClient, SCHEMA, Target};
 use wallfinder_model::traffic::RowOrder;
 use wallfinder_model::{LinkSpec, Nanos, Scenario};
 
@@ -403,6 +403,11 @@ fn elsewhere(scenario: &Scenario) -> Result<(), Fault> {
         client.on_lost != OnLostClient::default() && !is_several,
         "client.on_lost",
         "--on-lost-client is about several hosts that make a load together: give --client-host for each",
+    )?;
+    refuse(
+        client.deal != Deal::default() && !is_several,
+        "client.deal",
+        "--deal is about several hosts that make a load together: give --client-host for each",
     )?;
     let all: Vec<&String> = client.host.iter().chain(&client.more_hosts).collect();
     let twice = all

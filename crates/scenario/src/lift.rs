@@ -90,6 +90,12 @@ pub fn made(
                 lift.other_server(*squeeze, *factor)?;
             }
             (Squeeze::ClientSpeed | Squeeze::ClientCapacity, _) => lift.other_workers(*factor)?,
+            (Squeeze::MoreClients, _) => {
+                return Err(
+                    "give more of --client-host, and `wallfinder compare` a run with them"
+                        .to_owned(),
+                );
+            }
             (Squeeze::InFlight, _) => lift.other_in_flight(*factor)?,
             (Squeeze::MoreInFlight | Squeeze::ThinkTime, _) => {
                 return Err("ask for in-flight, which a pause takes from".to_owned());

@@ -89,7 +89,7 @@ fn changes(text: &str, link: Option<&str>) -> Result<Vec<(Squeeze, f64)>, String
         .ok_or("the factor must be a number above 0")?;
     let resources = || {
         let all = Squeeze::ALL.into_iter();
-        all.filter(|squeeze| *squeeze != Squeeze::MoreInFlight)
+        all.filter(|squeeze| !matches!(squeeze, Squeeze::MoreInFlight | Squeeze::MoreClients))
     };
     match name {
         "bytes" => {

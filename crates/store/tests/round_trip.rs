@@ -177,7 +177,7 @@ mod any {
             throughput in float(), lost in prop::option::of((".*", any::<u64>())),
         ) -> ClientPart {
             ClientPart {
-                host, connections, workers: connections, began_ns, clock_error_ns, counts, throughput,
+                host, connections, dealt: throughput, workers: connections, began_ns, clock_error_ns, counts, throughput,
                 in_flight_mean: throughput, drained: Drained::default(), latency: None, lateness: None,
                 lost: lost.map(|(why, heard_ns)| LostClient { why, heard_ns }),
             }

@@ -14,6 +14,7 @@ use crate::claims::Claim;
 use crate::file::{ClaimFile, GroupFile, MachineFile, RunFile, SCHEMA, StudyFile, SubjectFile};
 use crate::study::{
     Concurrency, Driver, Group, Hosts, KernelLooks, Ramp, Speaks, Study, SubjectSpec,
+    is_reached_by_ssh,
 };
 use crate::{Size, charts, claims};
 
@@ -166,14 +167,18 @@ impl Place<'_> {
     }
 
     fn hosts(&self, machine: &MachineFile) -> Result<Hosts, StudyError> {
-        let given = |host: &Option<Spanned<String>>| match host {
-            Some(host) if !host.get_ref().starts_with("ssh://") => {
-                let message = "a host is written as ssh://user@host, with :port where it is not 22";
-                Err(self.error(host.span(), message.to_owned()))
-            }
-            host => Ok(host.as_ref().map(|host| host.get_ref().clone())),
+        let given = |host: &Spanned<String>| match is_reached_by_ssh(host.get_ref()) {
+            Ok(()) => Ok(host.get_ref().clone()),
+            Err(message) => Err(self.error(host.span(), message)),
         };
-        let (server, client) = (given(&machine.server_host)?, given(&machine.client_host)?);
+        let server = machine.server_host.as_ref().map(given).transpose()?;
+        let more = &machine.more_client_hosts;
+        if let (None, Some(host)) = (&machine.client_host, more.first()) {
+            let message = "more_client_hosts stand beside client_host, and there is none";
+            return Err(self.error(host.span(), message.to_owned()));
+        }
+        let clients = machine.client_host.iter().chain(more);
+        let clients: Vec<String> = clients.map(given).collect::<Result<_, _>>()?;
         if let (None, Some(host)) = (&server, &machine.client_host) {
             let message = "where the load comes from another host, so does the server stand on one: name its \
                            server_host";
@@ -182,7 +187,7 @@ impl Place<'_> {
         Ok(Hosts {
             server,
             server_address: machine.server_address.clone(),
-            client,
+            clients,
             ssh: machine.ssh.clone(),
         })
     }

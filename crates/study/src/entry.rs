@@ -173,6 +173,7 @@ fn squeezed(fields: &mut Fields, verdict: &Verdict) {
         (Squeeze::ServerSpeed, "squeezed.server_speed"),
         (Squeeze::ServerCapacity, "squeezed.server_capacity"),
         (Squeeze::ClientSpeed, "squeezed.client_speed"),
+        (Squeeze::MoreClients, "squeezed.more_clients"),
         (Squeeze::InFlight, "squeezed.in_flight"),
     ] {
         let elasticity = verdict.elasticities.get(squeeze.label());

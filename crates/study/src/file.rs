@@ -76,6 +76,10 @@ pub(crate) struct MachineFile {
     /// The host that the engine drives its load on, `ssh://user@host`; left out: this one.
     #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
     pub(crate) client_host: Option<Spanned<String>>,
+    /// Further hosts that it is driven on: they make one load together.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
+    pub(crate) more_client_hosts: Vec<Spanned<String>>,
     /// How ssh is called, such as `ssh -F lab/config`.
     pub(crate) ssh: Option<String>,
 }
@@ -88,6 +92,7 @@ impl Default for MachineFile {
             server_host: None,
             server_address: None,
             client_host: None,
+            more_client_hosts: Vec::new(),
             ssh: None,
         }
     }

@@ -48,7 +48,7 @@ pub use file::Figure;
 #[cfg(feature = "schema")]
 pub use file::schema;
 pub use run::{Ran, Skipped, label_of, resume, run};
-pub use study::{Driver, Hosts, KernelLooks, Speaks, Study, SubjectSpec};
+pub use study::{Driver, Hosts, KernelLooks, Speaks, Study, SubjectSpec, is_reached_by_ssh};
 pub use wallfinder_scenario::FileError as StudyError;
 
 use std::fmt;

@@ -48,17 +48,28 @@ pub struct Study {
     pub text: String,
 }
 
-/// The hosts of a study's two sides; `None`: this one.
+/// The hosts of a study's two sides.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Hosts {
-    /// Of the servers, `ssh://user@host`.
+    /// Of the servers, `ssh://user@host`; `None`: this one.
     pub server: Option<String>,
     /// By which address the load reaches it; `None`: by its name.
     pub server_address: Option<String>,
-    /// Of the load, `ssh://user@host`.
-    pub client: Option<String>,
+    /// Of the load, each `ssh://user@host`, which make it together; none: this one.
+    pub clients: Vec<String>,
     /// How ssh is called; `None`: `ssh`.
     pub ssh: Option<String>,
+}
+
+/// Whether a study's host is written as one that ssh reaches; if not, how it is to be written. Agents at a hub cannot be
+/// told which servers they may start, and which programs these are.
+pub fn is_reached_by_ssh(host: &str) -> Result<(), String> {
+    match host.starts_with("ssh://") {
+        true => Ok(()),
+        false => Err(
+            "a study's host is reached by ssh, and written as ssh://user@host, with :port where it is not 22".to_owned(),
+        ),
+    }
 }
 
 /// A server that is started for a study.

@@ -135,6 +135,11 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
         "elasticity to the speed of the client",
     ),
     (
+        "squeezed.more_clients",
+        Kind::Number,
+        "elasticity to the number of client hosts",
+    ),
+    (
         "squeezed.in_flight",
         Kind::Number,
         "elasticity to requests in flight",

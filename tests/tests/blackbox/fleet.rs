@@ -1,31 +1,41 @@
 //! One load of several client hosts of a lab, by the real ssh.
 
 use std::fs;
-use std::path::Path;
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use wallfinder_tests::{Ran, Running, alone, assert_balanced, binary, quietly, skip, together};
+use wallfinder_tests::{
+    Ran, Running, alone, assert_balanced, binary, program, quietly, skip, squeezed, together,
+};
 
 use crate::hosts::{Lab, WAITS};
 
 const LIMIT: Duration = Duration::from_secs(90);
 const CLIENTS: [&str; 3] = ["h2", "h3", "h4"];
+const FOUR: [&str; 4] = ["h2", "h3", "h4", "h5"];
 
 /// A server on processor 0, and three hosts for clients on the other.
 fn lab(dials: &str) -> Option<Lab> {
     Lab::of(&["4", "--cpus", "0", "--cpus", "1"], dials)
 }
 
-fn clients() -> Vec<String> {
-    let each = CLIENTS.iter();
+fn clients(hosts: &[&str]) -> Vec<String> {
+    let each = hosts.iter();
     each.flat_map(|host| ["--client-host".to_owned(), format!("ssh://{host}")])
         .collect()
 }
 
 fn started(lab: &Lab, command: &str, more: &[&str]) -> Running {
-    let clients = clients();
+    started_on(lab, &CLIENTS, command, more)
+}
+
+fn started_on(lab: &Lab, hosts: &[&str], command: &str, more: &[&str]) -> Running {
+    let clients = clients(hosts);
     let clients = clients.iter().map(String::as_str);
     let args: Vec<&str> = clients.chain(more.iter().copied()).collect();
     lab.start(command, &args)
@@ -35,7 +45,7 @@ fn started(lab: &Lab, command: &str, more: &[&str]) -> Running {
 fn ramp(lab: &Lab, connections: &str, more: &[&str]) -> Running {
     let url = format!("http://{}:8090/", lab.addresses[0]);
     let ssh = format!("ssh -F {}", lab.settings.display());
-    let clients = clients();
+    let clients = clients(&CLIENTS);
     let clients = clients.iter().map(String::as_str);
     let own = [
         "ramp",
@@ -63,9 +73,13 @@ fn run(lab: &Lab, more: &[&str]) -> (Ran, Value) {
 }
 
 fn parts(step: &Value) -> Vec<Value> {
+    parts_of(step, &CLIENTS)
+}
+
+fn parts_of(step: &Value, hosts: &[&str]) -> Vec<Value> {
     let parts = step["clients"].as_array().expect("several hosts");
     let names: Vec<&str> = parts.iter().filter_map(|of| of["host"].as_str()).collect();
-    assert_eq!(names, CLIENTS);
+    assert_eq!(names, hosts);
     // What holds for the whole holds for each, and the sums are those of the parts.
     parts.iter().for_each(assert_balanced);
     assert_balanced(step);
@@ -84,6 +98,56 @@ fn parts(step: &Value) -> Vec<Value> {
     let values = |of: &Value| of["latency"]["count"].as_u64().unwrap_or(0);
     assert_eq!(parts.iter().map(values).sum::<u64>(), values(step));
     parts.clone()
+}
+
+/// The quantiles of the merged histogram are those of all requests by themselves.
+fn merged_as_sampled(lab: &Lab, step: &Value, requests: u64) {
+    let samples = &step["samples"];
+    assert_eq!(
+        (&samples["rows"], &samples["dropped"]),
+        (&requests.into(), &0.into())
+    );
+    let folder = lab.place.last_run();
+    let read = lab.place.run(&[
+        "samples",
+        folder.to_str().expect("a path"),
+        "--format",
+        "json",
+    ]);
+    let read = read.ends_with(0).json();
+    assert_eq!(read[0]["answered"], requests);
+    for quantile in read[0]["latency"].as_array().expect("quantiles") {
+        let name = quantile["name"].as_str().expect("a name");
+        let (exact, merged) = (
+            quantile["value_ns"].as_f64().expect("a time"),
+            step["latency"]["quantiles_ns"][name].as_f64(),
+        );
+        let Some(merged) = merged else { continue };
+        assert!(
+            (merged / exact - 1.0).abs() < 0.0015,
+            "{name}: {merged}, {exact}"
+        );
+    }
+}
+
+/// A rate is kept by all of them together, each has its part of it, and they begin together.
+fn keeps(step: &Value, each: &[Value], rate: f64) {
+    let throughput = step["throughput"].as_f64().expect("a rate");
+    assert!((throughput / rate - 1.0).abs() < 0.001, "{throughput}");
+    for part in each {
+        let own = part["throughput"].as_f64().expect("a rate");
+        let asked = rate / each.len() as f64;
+        assert!((own / asked - 1.0).abs() < 0.004, "{own}");
+        let (began_ns, error_ns) = (
+            part["began_ns"].as_i64().expect("it is recorded"),
+            part["clock_error_ns"].as_u64().expect("it is recorded"),
+        );
+        assert!(error_ns > 0 && error_ns < 20_000_000, "{part:#}");
+        assert!(
+            began_ns.unsigned_abs() <= 2 * error_ns + 1_000_000,
+            "{part:#}"
+        );
+    }
 }
 
 #[test]
@@ -112,51 +176,9 @@ fn three_hosts_make_one_load_that_adds_up_to_the_last_request() {
     for host in CLIENTS {
         assert!(ran.out.contains(&format!("\n {host} ")), "{}", ran.out);
     }
-    // The quantiles of the merged histogram are those of all requests by themselves.
-    let samples = &step["samples"];
-    assert_eq!(
-        (&samples["rows"], &samples["dropped"]),
-        (&5_000.into(), &0.into())
-    );
-    let folder = lab.place.last_run();
-    let read = lab.place.run(&[
-        "samples",
-        folder.to_str().expect("a path"),
-        "--format",
-        "json",
-    ]);
-    let read = read.ends_with(0).json();
-    assert_eq!(read[0]["answered"], 5_000);
-    for quantile in read[0]["latency"].as_array().expect("quantiles") {
-        let name = quantile["name"].as_str().expect("a name");
-        let (exact, merged) = (
-            quantile["value_ns"].as_f64().expect("a time"),
-            step["latency"]["quantiles_ns"][name].as_f64(),
-        );
-        let Some(merged) = merged else { continue };
-        assert!(
-            (merged / exact - 1.0).abs() < 0.0015,
-            "{name}: {merged}, {exact}"
-        );
-    }
-    // A rate is kept by all of them together, and they begin together.
+    merged_as_sampled(&lab, &step, 5_000);
     let (_, step) = run(&lab, &["--rate", "3000", "-d", "3s", "--no-calibrate"]);
-    let each = parts(&step);
-    let throughput = step["throughput"].as_f64().expect("a rate");
-    assert!((throughput / 3_000.0 - 1.0).abs() < 0.001, "{throughput}");
-    for part in &each {
-        let own = part["throughput"].as_f64().expect("a rate");
-        assert!((own / 1_000.0 - 1.0).abs() < 0.002, "{own}");
-        let (began_ns, error_ns) = (
-            part["began_ns"].as_i64().expect("it is recorded"),
-            part["clock_error_ns"].as_u64().expect("it is recorded"),
-        );
-        assert!(error_ns > 0 && error_ns < 20_000_000, "{part:#}");
-        assert!(
-            began_ns.unsigned_abs() <= 2 * error_ns + 1_000_000,
-            "{part:#}"
-        );
-    }
+    keeps(&step, &parts(&step), 3_000.0);
     // Arrivals at random are dealt as well.
     let (_, step) = run(
         &lab,
@@ -273,43 +295,56 @@ fn a_client_host_that_is_lost_is_named_and_the_sums_before_and_after_are_exact()
     assert_eq!(record["steps"][1]["open_connections"]["most"], 9);
 }
 
-/// A quota for agents of one host, whichever version of control groups there is.
-fn slowed(lab: &Lab, host: &str) -> Option<()> {
-    let script = lab.settings.with_file_name("slow.sh");
-    let folder = format!("wf-test-slow-{}", std::process::id());
-    let text = format!(
-        "#!/bin/sh\nif [ \"$(hostname)\" = {host} ]; then\n\
-         for root in /sys/fs/cgroup/cpu /sys/fs/cgroup; do\n\
-         d=$root/{folder}\nmkdir -p $d 2>/dev/null || continue\n\
-         if [ -e $d/cpu.cfs_quota_us ]; then echo 10000 >$d/cpu.cfs_period_us; echo 1000 >$d/cpu.cfs_quota_us\n\
-         elif [ -e $d/cpu.max ]; then echo 1000 10000 >$d/cpu.max\nelse rmdir $d; continue; fi\n\
-         echo $$ >$d/cgroup.procs && break\ndone\nfi\nexec {} agent --stdio\n",
-        binary().display()
-    );
-    let is_there = |root: &str, file: &str| Path::new(root).join(file).exists();
-    let has_quota = is_there("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us")
-        || fs::read_to_string("/sys/fs/cgroup/cgroup.subtree_control")
-            .is_ok_and(|text| text.contains("cpu"));
-    if !has_quota {
-        skip("it needs a quota of a control group");
-        return None;
+/// Control groups with a quota for agents of some hosts, one each, whichever version of control groups there is. Dropping
+/// it removes them: they are empty once the agents have ended.
+struct Quotas(Vec<PathBuf>);
+
+impl Quotas {
+    /// So many microseconds of every ten milliseconds.
+    fn of(lab: &Lab, hosts: &[&str], quota_us: u32) -> Option<Quotas> {
+        let roots = ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"];
+        let is_there = |root: &str, file: &str| Path::new(root).join(file).exists();
+        let has_quota = is_there(roots[0], "cpu.cfs_quota_us")
+            || fs::read_to_string("/sys/fs/cgroup/cgroup.subtree_control")
+                .is_ok_and(|text| text.contains("cpu"));
+        if !has_quota {
+            skip("it needs a quota of a control group");
+            return None;
+        }
+        let script = lab.settings.with_file_name("slow.sh");
+        let folder = format!("wf-test-slow-{}", std::process::id());
+        let text = format!(
+            "#!/bin/sh\ncase \" {} \" in *\" $(hostname) \"*)\n\
+             for root in {}; do\n\
+             d=$root/{folder}-$(hostname)\nmkdir -p $d 2>/dev/null || continue\n\
+             if [ -e $d/cpu.cfs_quota_us ]; then echo 10000 >$d/cpu.cfs_period_us; echo {quota_us} >$d/cpu.cfs_quota_us\n\
+             elif [ -e $d/cpu.max ]; then echo {quota_us} 10000 >$d/cpu.max\nelse rmdir $d; continue; fi\n\
+             echo $$ >$d/cgroup.procs && break\ndone;;\nesac\nexec {} agent --stdio\n",
+            hosts.join(" "),
+            roots.join(" "),
+            binary().display()
+        );
+        fs::write(&script, text).expect("a file of ours");
+        let key = fs::read_to_string(lab.settings.with_file_name("user.pub")).expect("a key");
+        let public = key
+            .split_once("restrict ")
+            .expect("a line of ours")
+            .1
+            .to_owned();
+        lab.forces(&format!("/bin/sh {}", script.display()), &public);
+        let of = |root: &str| {
+            let folders = hosts.iter().map(|host| format!("{root}/{folder}-{host}"));
+            folders.map(PathBuf::from).collect::<Vec<PathBuf>>()
+        };
+        Some(Quotas(roots.map(of).concat()))
     }
-    fs::write(&script, text).expect("a file of ours");
-    let key = fs::read_to_string(lab.settings.with_file_name("user.pub")).expect("a key");
-    let public = key
-        .split_once("restrict ")
-        .expect("a line of ours")
-        .1
-        .to_owned();
-    lab.forces(&format!("/bin/sh {}", script.display()), &public);
-    Some(())
 }
 
-/// The group is empty once its agents have ended.
-fn slowed_no_more() {
-    let folder = format!("wf-test-slow-{}", std::process::id());
-    for root in ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"] {
-        let _ = fs::remove_dir(Path::new(root).join(&folder));
+impl Drop for Quotas {
+    fn drop(&mut self) {
+        for group in &self.0 {
+            let _ = fs::remove_dir(group);
+        }
     }
 }
 
@@ -317,9 +352,9 @@ fn slowed_no_more() {
 fn the_client_host_that_is_the_wall_is_named() {
     let _turn = alone();
     let Some(lab) = lab("") else { return };
-    if slowed(&lab, "h4").is_none() {
+    let Some(_quota) = Quotas::of(&lab, &["h4"], 1_000) else {
         return;
-    }
+    };
     // A third of this is more than a tenth of a processor can drive.
     let (ran, step) = run(&lab, &["--rate", "60000", "-d", "2s", "--no-calibrate"]);
     parts(&step);
@@ -332,7 +367,192 @@ fn the_client_host_that_is_the_wall_is_named() {
         "{}",
         ran.out
     );
-    slowed_no_more();
+}
+
+#[test]
+fn four_hosts_with_quotas_that_sum_below_a_processor_make_one_load() {
+    let _turn = alone();
+    let lab = Lab::of(&["5", "--cpus", "0", "--cpus", "1"], "--spin-us 60");
+    let Some(lab) = lab else { return };
+    let Some(quotas) = Quotas::of(&lab, &FOUR, 2_000) else {
+        return;
+    };
+    let run = |more: &[&str]| {
+        let more = [more, &["--no-calibrate", "--samples"]].concat();
+        let ran = started_on(&lab, &FOUR, "run", &more)
+            .wait(LIMIT)
+            .ends_with(0);
+        let step = step(&lab);
+        let parts = parts_of(&step, &FOUR);
+        (ran, step, parts)
+    };
+    let (ran, step, each) = run(&["-n", "4001"]);
+    let answered = each
+        .iter()
+        .filter_map(|of| of["counts"]["answered"].as_u64());
+    let answered: Vec<u64> = answered.collect();
+    assert_eq!(answered, [1_001, 1_000, 1_000, 1_000], "{}", ran.out);
+    merged_as_sampled(&lab, &step, 4_001);
+    let (_, step, each) = run(&["--rate", "2000", "-d", "8s"]);
+    keeps(&step, &each, 2_000.0);
+    // Dealt by what each can drive: the first has half of what the others have.
+    drop(quotas);
+    let Some(_quota) = Quotas::of(&lab, &FOUR[..1], 1_000) else {
+        return;
+    };
+    let loads: [(&[&str], u32); 2] = [
+        (&["-n", "4001"], 4_001),
+        (&["--rate", "2000", "-d", "2s"], 4_000),
+    ];
+    for (load, whole) in loads {
+        let more = [load, &["--deal", "by-ceiling"]].concat();
+        let (ran, step, each) = run(&more);
+        let dealt: Vec<f64> = each.iter().filter_map(|of| of["dealt"].as_f64()).collect();
+        assert!((dealt.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{dealt:?}");
+        assert!(dealt[0] < 0.7 * dealt[1], "{dealt:?}: {}", ran.out);
+        let answered = step["counts"]["answered"].as_f64().expect("a count");
+        assert!((answered - f64::from(whole)).abs() <= 8.0, "{answered}");
+        for (part, dealt) in each.iter().zip(dealt) {
+            let own = part["counts"]["answered"].as_f64().expect("a count");
+            assert!((own / answered - dealt).abs() < 0.02, "{own}, {dealt}");
+        }
+    }
+}
+
+/// A load that is squeezed with three client hosts, and what more of them would carry.
+fn found(lab: &Lab, more: &[&str]) -> (Ran, Value, f64) {
+    let clients = clients(&CLIENTS);
+    let clients = clients.iter().map(String::as_str);
+    let all: Vec<&str> = clients.chain(more.iter().copied()).collect();
+    let (ran, step) = lab.find(&all);
+    let more_clients = &step["verdict"]["elasticities"]["more-clients"]["value"];
+    let more_clients = more_clients.as_f64().unwrap_or(f64::NAN);
+    (ran, step, more_clients)
+}
+
+#[test]
+fn more_clients_carry_more_where_they_are_the_wall() {
+    let _turn = alone();
+    let Some(lab) = lab("") else { return };
+    let Some(_quotas) = Quotas::of(&lab, &CLIENTS, 1_000) else {
+        return;
+    };
+    let (ran, step, more) = found(&lab, &[]);
+    assert_eq!(step["verdict"]["wall"], "client-cpu", "{}", ran.out);
+    assert!((0.75..1.3).contains(&more), "{more}: {}", ran.out);
+    assert!(ran.out.contains("more clients (33 %)"), "{}", ran.out);
+    assert!(
+        ran.out.contains("More client machines would carry more"),
+        "{}",
+        ran.out
+    );
+    // As much was in flight as before, whoever rested.
+    let rested = step["experiment"]["windows"].as_array().expect("windows");
+    let rested = rested.iter().filter_map(|window| window["check"].as_str());
+    let rested: Vec<&str> = rested.filter(|check| check.contains(" rested")).collect();
+    let has_rested = |host: &&str| rested.iter().any(|check| check.starts_with(*host));
+    assert!(
+        CLIENTS.into_iter().filter(has_rested).count() >= 2,
+        "{rested:?}"
+    );
+}
+
+/// An nginx on the first host that answers each client's address 1,500 times a second, and makes what is above that wait.
+fn limits_each_client(lab: &Lab) -> Option<Running> {
+    let Some(nginx) = program("nginx") else {
+        skip("it needs nginx");
+        return None;
+    };
+    let folder = lab.place.path().join("nginx");
+    fs::create_dir(&folder).expect("a folder of ours");
+    fs::write(folder.join("index.html"), "ok").expect("a file of ours");
+    // It gives its privilege away, and reads this.
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).expect("a folder of ours");
+    let at = folder.display();
+    let settings = format!(
+        "daemon off;\npid {at}/pid;\nerror_log stderr;\nworker_processes 1;\nuser root;\n\
+         events {{ worker_connections 1024; }}\n\
+         http {{ access_log off; keepalive_requests 1000000;\n\
+         limit_req_zone $binary_remote_addr zone=each:1m rate=1500r/s;\n\
+         server {{ listen 8091; root {at}; location / {{ limit_req zone=each burst=1000; }} }} }}\n"
+    );
+    fs::write(folder.join("nginx.conf"), settings).expect("a file of ours");
+    lab.lets_in();
+    let key = lab.settings.with_file_name("user.pub");
+    let public = fs::read_to_string(&key).expect("a key");
+    let mut ssh = Command::new("ssh");
+    ssh.arg("-F").arg(&lab.settings).arg("h1");
+    ssh.arg(format!("{} -c {at}/nginx.conf", nginx.display()));
+    let nginx = lab.place.start_command(ssh);
+    let there: SocketAddr = format!("{}:8091", lab.addresses[0])
+        .parse()
+        .expect("it is one");
+    let since = Instant::now();
+    while TcpStream::connect_timeout(&there, Duration::from_millis(200)).is_err() {
+        assert!(since.elapsed() < Duration::from_secs(20), "{}", nginx.err());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    lab.forces(&format!("{} agent --stdio", binary().display()), &public);
+    Some(nginx)
+}
+
+#[test]
+fn a_limit_of_the_servers_for_each_client_is_told_from_one_of_its_own() {
+    let _turn = alone();
+    let Some(lab) = lab("") else { return };
+    let Some(_nginx) = limits_each_client(&lab) else {
+        return;
+    };
+    let url = format!("http://{}:8091/", lab.addresses[0]);
+    let ssh = format!("ssh -F {}", lab.settings.display());
+    let own = [
+        "find",
+        &url,
+        "-c",
+        "24",
+        "-q",
+        "--effort",
+        "quick",
+        "--window",
+        "200ms",
+        "--no-inside",
+    ];
+    let hosts = [
+        "--server-host",
+        "ssh://h1",
+        "--ssh",
+        &ssh,
+        "--client-cpus",
+        "1",
+    ];
+    let clients = clients(&CLIENTS);
+    let clients: Vec<&str> = clients.iter().map(String::as_str).collect();
+    let args = [&own[..], &hosts, &clients].concat();
+    let ran = lab.place.start(&args).wait(LIMIT).ends_with(0);
+    let record = lab.place.record();
+    let verdict = &squeezed(&record)["verdict"];
+    assert_eq!(verdict["wall"], "wait", "{}", ran.out);
+    assert_eq!(verdict["detail"]["kind"], "held-per-client", "{}", ran.out);
+    assert!(
+        ran.out.contains("More client machines would carry more"),
+        "{}",
+        ran.out
+    );
+}
+
+#[test]
+fn the_downlink_towards_several_clients_is_squeezed_for_all_of_them() {
+    let _turn = alone();
+    let link = ["4", "--cpus", "0", "--cpus", "1", "--link", "20mbit"];
+    let Some(lab) = Lab::of(&link, "--answer-bytes 10000") else {
+        return;
+    };
+    let (ran, step, more) = found(&lab, &["--downlink-dev", "eth0,20mbit"]);
+    assert_eq!(step["verdict"]["wall"], "downlink", "{}", ran.out);
+    let downlink = &step["verdict"]["elasticities"]["downlink"]["value"];
+    let downlink = downlink.as_f64().unwrap_or(f64::NAN);
+    assert!((0.8..1.2).contains(&downlink), "{}", ran.out);
+    assert!(more < 0.25, "{more}: {}", ran.out);
 }
 
 #[test]
@@ -341,9 +561,7 @@ fn a_wall_is_proved_with_the_clients_of_three_hosts() {
     let Some(lab) = lab("--spin-us 300") else {
         return;
     };
-    let clients = clients();
-    let clients: Vec<&str> = clients.iter().map(String::as_str).collect();
-    let (ran, step) = lab.find(&clients);
+    let (ran, step, more) = found(&lab, &[]);
     assert_eq!(step["verdict"]["wall"], "server-cpu", "{}", ran.out);
     let elasticity = |squeeze: &str| {
         let value = &step["verdict"]["elasticities"][squeeze]["value"];
@@ -354,6 +572,7 @@ fn a_wall_is_proved_with_the_clients_of_three_hosts() {
         "{}",
         ran.out
     );
+    assert!(more < 0.25, "{more}: {}", ran.out);
     for slack in ["client-speed", "think-time"] {
         assert!(elasticity(slack) < 0.3, "{slack}: {}", ran.out);
     }

@@ -9,8 +9,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use wallfinder_hosts::ssh::{Allowed, Destination, Program};
-use wallfinder_hosts::{Agent, ClientHost, LoadHere, LoadThere, There};
+use wallfinder_hosts::{Agent, ClientHost, LoadHere, There};
 use wallfinder_model::link::{LinkSpec, shown_bits};
+use wallfinder_model::scenario::Client;
 use wallfinder_model::{Environment, Scenario};
 use wallfinder_study::{Hosts, Study, SubjectSpec};
 use wallfinder_testbed::redact::is_telling;
@@ -19,7 +20,7 @@ use wallfinder_testbed::{command, programs};
 use crate::exit::Failed;
 use crate::placement::Placement;
 use crate::reach::Reach;
-use crate::testbed::{Standing, Ways, agent_of, told_where};
+use crate::testbed::{Standing, Ways, agent_of, load_of, told_where};
 
 /// The hosts of a study.
 pub(crate) struct Elsewhere {
@@ -28,8 +29,8 @@ pub(crate) struct Elsewhere {
     allowed: Vec<Allowed>,
     /// The server's agent.
     server: Arc<Agent>,
-    /// The client's, where that is another host as well.
-    client: Option<Arc<Agent>>,
+    /// The client's, where that is another host as well, or several.
+    clients: Vec<Arc<Agent>>,
     pub(crate) from: Arc<dyn ClientHost>,
     /// Where servers are reached; the port is that of the first.
     address: SocketAddr,
@@ -73,21 +74,19 @@ impl Elsewhere {
         };
         let server = hosts.server.as_ref().map(|host| agent(host, &allowed));
         let server = server.ok_or_else(|| Failed::usage("no host is named"))??;
-        let client = hosts.client.as_ref().map(|host| agent(host, &[]));
-        let client = client.transpose()?;
-        let from: Arc<dyn ClientHost> = match &client {
-            None => Arc::new(LoadHere::towards(address)),
-            Some(agent) => {
-                let there = LoadThere::towards(agent, address, (None, None));
-                Arc::new(there.map_err(Failed::run)?)
-            }
+        let clients = hosts.clients.iter().map(|host| agent(host, &[]));
+        let clients = clients.collect::<Result<Vec<Arc<Agent>>, Failed>>()?;
+        let from: Arc<dyn ClientHost> = match &clients[..] {
+            [] => Arc::new(LoadHere::towards(address)),
+            agents => load_of(agents, address, (None, None), &Client::default())?,
         };
-        let facts = There::facts_of(&server, from.address()).map_err(Failed::run)?;
+        let facts =
+            There::facts_of(&server, from.addresses().first().copied()).map_err(Failed::run)?;
         Ok(Elsewhere {
             hosts,
             allowed,
             server,
-            client,
+            clients,
             from,
             address,
             facts,
@@ -126,7 +125,9 @@ impl Elsewhere {
         server.subject = Some(subject.name.clone());
         let there = &self.server.welcome().cpus;
         server.cpus = (!subject.everywhere).then(|| last(there, subject.cpus as usize));
-        client.host.clone_from(&self.hosts.client);
+        let mut clients = self.hosts.clients.iter().cloned();
+        client.host = clients.next();
+        client.more_hosts = clients.collect();
         client.ssh.clone_from(&self.hosts.ssh);
     }
 
@@ -148,7 +149,7 @@ impl Elsewhere {
             narrower: narrower.map(|why| format!("`{}`: {why}", subject.name)),
             placement,
             server: Some(&self.server),
-            client: self.client.as_ref(),
+            clients: &self.clients,
             rate_bits,
         })
     }

@@ -47,8 +47,10 @@ pub(crate) fn calibrate(flags: &CalibrateFlags) -> Result<(), Failed> {
         io: flags.io.into(),
         seed: 1,
         share: Share::WHOLE,
+        slots: None,
         samples: None,
         spare_connections: 0,
+        standby_connections: 0,
         paddings: Vec::new(),
         under_quota: false,
     };

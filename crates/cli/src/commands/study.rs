@@ -17,7 +17,7 @@ use wallfinder_model::{Caveat, Load, Plan, Record, Step};
 use wallfinder_report::number;
 use wallfinder_study::results::Kept;
 use wallfinder_study::{
-    Hosts, SEED, Size, Skipped, Study, StudyStep, SubjectSpec, builtin, claims,
+    Hosts, SEED, Size, Skipped, Study, StudyStep, SubjectSpec, builtin, claims, is_reached_by_ssh,
 };
 use wallfinder_sys::file::{self, Source};
 use wallfinder_sys::process;
@@ -74,16 +74,29 @@ fn place(hosts: &mut Hosts, flags: StudyHostFlags) -> Result<(), Failed> {
     if flags.server_host.is_some() {
         (hosts.server, hosts.server_address) = (flags.server_host, flags.server_address);
     }
-    hosts.client = flags.client_host.or_else(|| hosts.client.take());
+    if !flags.client_host.is_empty() {
+        hosts.clients = flags.client_host;
+    }
     hosts.ssh = flags.ssh.or_else(|| hosts.ssh.take());
-    match (&hosts.server, &hosts.client) {
-        (None, Some(_)) => Err(Failed::usage(
+    for host in hosts.server.iter().chain(&hosts.clients) {
+        is_reached_by_ssh(host).map_err(|why| Failed::usage(format!("`{host}`: {why}")))?;
+    }
+    let clients = &hosts.clients;
+    let twice = (1..clients.len()).find(|nth| clients[..*nth].contains(&clients[*nth]));
+    match &hosts.server {
+        None if !clients.is_empty() => Err(Failed::usage(
             "where the load comes from another host, the servers stand on one too: name it with --server-host",
         )),
-        (server, client) if server.is_some() && server == client => Err(Failed::usage(
+        Some(server) if clients.contains(server) => Err(Failed::usage(
             "client and server are on one host there: run Wallfinder on it",
         )),
-        _ => Ok(()),
+        _ => match twice {
+            Some(nth) => Err(Failed::usage(format!(
+                "{} is named twice, and a host makes one part of a load",
+                clients[nth]
+            ))),
+            None => Ok(()),
+        },
     }
 }
 

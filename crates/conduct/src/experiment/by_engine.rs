@@ -18,8 +18,9 @@ use wallfinder_model::telemetry::Telemetry;
 use wallfinder_model::{Environment, Nanos};
 use wallfinder_sys::clock;
 
-use super::lever_set::LeverSet;
+use super::lever_set::{self as levers, LeverSet};
 use super::padding::Padding;
+use super::resting::Resting;
 use super::{STOOD_STILL, Seen, Source};
 use crate::{ConductError, StepOrder, is_crowded, quota_of_workers, start_sampler};
 
@@ -110,6 +111,10 @@ impl Engine {
             true => 0,
             false => spare_connections(&load),
         };
+        let standby = match levers::may_stand_by(&load) {
+            true => Resting::of(order).map_or(0, |hosts| hosts.standing_by(load.connections)),
+            false => 0,
+        };
         let spec = StepSpec {
             load,
             address: order.address,
@@ -119,8 +124,10 @@ impl Engine {
             io,
             seed: order.seed,
             share: Share::WHOLE,
+            slots: None,
             samples: None,
             spare_connections: spare,
+            standby_connections: standby,
             paddings: Padding::of(order).map_or(Vec::new(), |padding| padding.added().to_vec()),
             under_quota: is_crowded(order, environment),
         };

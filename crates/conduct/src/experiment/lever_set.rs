@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use wallfinder_engine::LeverSetting;
 use wallfinder_engine::in_flight::{in_flight_left, in_flight_more};
+use wallfinder_model::drive::Clients;
 use wallfinder_model::experiment::{OutOfReach, Squeeze};
 use wallfinder_model::{Arrival, Load, Nanos, Step, Wall};
 use wallfinder_testbed::squeeze::{Check, Lever};
 
 use super::Seen;
 use super::padding::Padding;
+use super::resting::Resting;
 use crate::{ConductError, Producer, StepOrder};
 
 /// A pause that is shorter than this is mostly the clock's own delay.
@@ -36,6 +38,8 @@ pub(crate) struct LeverSet {
     in_flight: f64,
     /// Longer requests, where there is a link whose rate is not ours to set.
     padding: Option<Padding>,
+    /// The client hosts, where they are several.
+    resting: Option<Resting>,
     null: bool,
     /// What is squeezed now.
     now: Vec<Squeeze>,
@@ -75,6 +79,7 @@ impl LeverSet {
         }
         let lever_set = LeverSet {
             padding,
+            resting: Resting::of(step),
             levers,
             load: step.load.clone(),
             engine: matches!(step.producer, Producer::Engine(_)),
@@ -109,6 +114,16 @@ impl LeverSet {
         match squeeze {
             Squeeze::ClientSpeed if self.engine => None,
             Squeeze::Uplink if self.padding.is_some() => None,
+            Squeeze::MoreClients if self.resting.is_none() => {
+                Some("one host makes the load: give more of --client-host".to_owned())
+            }
+            Squeeze::MoreClients if self.load.arrival.is_open() => {
+                Some("an open loop's requests start on the hosts that they are dealt to".to_owned())
+            }
+            Squeeze::MoreClients if !may_stand_by(&self.load) => {
+                Some("connections cannot stand by where each carries one request".to_owned())
+            }
+            Squeeze::MoreClients => None,
             Squeeze::InFlight | Squeeze::MoreInFlight if !self.engine => own("requests in flight"),
             Squeeze::ThinkTime if !self.engine => own("think time"),
             Squeeze::OfferedLoad if !self.engine => own("the offered rate"),
@@ -124,7 +139,7 @@ impl LeverSet {
                 ),
                 None => Some("one request in flight cannot be made fewer".to_owned()),
             },
-            Squeeze::MoreInFlight if self.load.connection_per_request => {
+            Squeeze::MoreInFlight if !may_stand_by(&self.load) => {
                 Some("spare connections cannot wait where each carries one request".to_owned())
             }
             Squeeze::MoreInFlight => None,
@@ -183,6 +198,7 @@ impl LeverSet {
             Squeeze::Uplink => "requests are padded".to_owned(),
             Squeeze::InFlight => "some connections, or a part of their depth, rest".to_owned(),
             Squeeze::MoreInFlight => "spare connections are used too".to_owned(),
+            Squeeze::MoreClients => self.resting.as_ref().map_or(String::new(), Resting::how),
             Squeeze::ThinkTime => "a pause before each request".to_owned(),
             Squeeze::OfferedLoad => "the schedule at a slower pace".to_owned(),
             _ => "nothing".to_owned(),
@@ -197,6 +213,11 @@ impl LeverSet {
     ) -> Result<(), ConductError> {
         (self.now, self.retained) = (squeezes.to_vec(), retained);
         self.turn = self.turn.wrapping_add(1);
+        if squeezes.contains(&Squeeze::MoreClients)
+            && let Some(resting) = &mut self.resting
+        {
+            resting.turn();
+        }
         let wanted: Vec<usize> = squeezes.iter().filter_map(|it| self.lever(*it)).collect();
         for squeeze in squeezes.iter().filter(|it| self.lever(**it).is_none()) {
             tracing::debug!(squeeze = squeeze.label(), retained, "engine is squeezed");
@@ -264,6 +285,10 @@ impl LeverSet {
             match squeeze {
                 Squeeze::ClientSpeed => setting.speed = Some(retained),
                 Squeeze::InFlight | Squeeze::MoreInFlight => setting.in_flight = retained,
+                Squeeze::MoreClients => {
+                    let resting = self.resting.as_ref();
+                    setting.clients = resting.map_or(Clients::All, Resting::setting);
+                }
                 Squeeze::ThinkTime => setting.think = Nanos(self.think(retained).as_nanos() as u64),
                 Squeeze::OfferedLoad => setting.pace = retained,
                 Squeeze::Uplink => setting.form = self.padded(retained).map_or(0, |(form, _)| form),
@@ -323,7 +348,16 @@ impl LeverSet {
             return check;
         }
         let asked = check.retained.unwrap_or(self.retained);
+        // Who thinks between requests has fewer in flight than there is room for.
+        let thinks = self.load.arrival != Arrival::Closed { think: Nanos(0) };
         match (squeeze, seen.speed, seen.in_flight_mean) {
+            (Squeeze::MoreClients, _, mean) => match &self.resting {
+                Some(resting) => {
+                    let full = self.in_flight.min(self.load.in_flight_bound() as f64);
+                    resting.check(mean.filter(|_| !thinks), full)
+                }
+                None => check,
+            },
             (Squeeze::ClientSpeed, Some(speed), _) => Check {
                 retained: Some(speed),
                 in_force: Some((speed - asked).abs() <= SPEED_OFF_MAX),
@@ -338,8 +372,6 @@ impl LeverSet {
                 };
                 let room = full * asked;
                 let text = format!("{mean:.1} in flight, with room for {room:.0}");
-                // Who thinks between requests has fewer in flight than there is room for.
-                let thinks = self.load.arrival != Arrival::Closed { think: Nanos(0) };
                 let in_force = match squeeze {
                     Squeeze::InFlight => Some(mean <= room * (1.0 + ROOM_OFF_MAX)),
                     _ if thinks => None,
@@ -406,6 +438,11 @@ impl LeverSet {
             }
         }
     }
+}
+
+/// Whether connections of such a load can stand open and send nothing.
+pub(super) fn may_stand_by(load: &Load) -> bool {
+    !load.connection_per_request && !load.arrival.is_open()
 }
 
 fn set(lever: &mut dyn Lever, retained: f64) -> Result<(), ConductError> {

@@ -18,6 +18,7 @@ mod by_driver;
 mod by_engine;
 mod lever_set;
 mod padding;
+mod resting;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

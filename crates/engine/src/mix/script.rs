@@ -13,12 +13,12 @@
 use std::sync::Arc;
 
 use fastrand::Rng;
-use wallfinder_model::drive::Share;
 use wallfinder_wire::Redirect;
 use wallfinder_wire::mix::{Ask, Mix, Order, Replay, Think};
 
 use super::counts::{FlowCounts, FlowReport};
 use super::drawing::Drawing;
+use crate::turns::Turns;
 
 /// What a worker knows of its mix.
 #[derive(Debug)]
@@ -29,10 +29,10 @@ pub(crate) struct Script {
     random: Rng,
     /// By table.
     walks: Vec<Walk>,
-    /// Which entry of what was logged comes next.
+    /// Entries of what was logged that have begun.
     replayed: u64,
-    /// From each row or entry of its own to the next.
-    step: u64,
+    /// Which rows and entries are its own.
+    turns: Turns,
     /// What begins next; `None`: nothing more.
     upcoming: Option<Begin>,
     /// Which session has a connection, by its number.
@@ -44,7 +44,8 @@ pub(crate) struct Script {
 /// How rows are walked.
 #[derive(Debug, Clone, Copy)]
 struct Walk {
-    next: u64,
+    /// Rows taken.
+    taken: u64,
     /// The first that there is not.
     end: u64,
 }
@@ -81,10 +82,15 @@ pub(crate) enum After {
 
 impl Script {
     /// Of a worker with so many connections.
-    pub(crate) fn new(mix: &Arc<Mix>, share: Share, connections: u32, seed: u64) -> Script {
+    pub(crate) fn new(
+        mix: &Arc<Mix>,
+        turns: impl Into<Turns>,
+        connections: u32,
+        seed: u64,
+    ) -> Script {
         let weights: Vec<u32> = mix.flows.iter().map(|flow| flow.weight).collect();
         let walk = |order: Order, rows: usize| Walk {
-            next: u64::from(share.nth),
+            taken: 0,
             end: match order {
                 Order::Once => rows as u64,
                 Order::Random | Order::InOrder => u64::MAX,
@@ -97,8 +103,8 @@ impl Script {
             walks: tables
                 .map(|table| walk(table.order, table.rows().len()))
                 .collect(),
-            replayed: u64::from(share.nth),
-            step: u64::from(share.of),
+            replayed: 0,
+            turns: turns.into(),
             upcoming: None,
             places: vec![Place::default(); connections as usize],
             under_way: 0,
@@ -113,10 +119,10 @@ impl Script {
     fn begin(&mut self) -> Option<Begin> {
         if let Some(replay) = &self.mix.replay {
             let entries = replay.flows.len() as u64;
-            let nth = self.replayed;
+            let nth = self.turns.number(self.replayed);
             let is_over = replay.again_after_ns.is_none() && nth >= entries;
             let at = nth.checked_rem(entries).filter(|_| !is_over)?;
-            self.replayed += self.step;
+            self.replayed += 1;
             return Some(Begin {
                 flow: replay.flows[at as usize],
                 draw: at as u32,
@@ -127,11 +133,11 @@ impl Script {
             None => self.random.u32(..),
             Some(table) => {
                 let walk = &mut self.walks[usize::from(table)];
-                if walk.next >= walk.end {
+                let row = self.turns.number(walk.taken);
+                if row >= walk.end {
                     return None;
                 }
-                let row = walk.next;
-                walk.next += self.step;
+                walk.taken += 1;
                 row as u32
             }
         };
@@ -279,6 +285,7 @@ pub(crate) fn logged(mix: Option<&Arc<Mix>>) -> Option<&Replay> {
 
 #[cfg(test)]
 mod tests {
+    use wallfinder_model::drive::Share;
     use wallfinder_wire::mix::{Cells, Flow, Known, Protocol, Row, Step, Table};
 
     use super::*;

@@ -18,6 +18,7 @@ use crate::samples::SampleChannel;
 use crate::signals::Signals;
 use crate::spec::StepSpec;
 use crate::swap_buffer::SwapBuffer;
+use crate::turns::Turns;
 use crate::worker::{Worker, WorkerEnd};
 
 /// Longest time for all connections to be tried before the schedule starts regardless.
@@ -148,7 +149,7 @@ pub(super) fn choose_zero(
 
 pub(super) fn worker_plans(spec: &StepSpec) -> Vec<WorkerPlan> {
     assert!(
-        spec.spare_connections == 0 || !spec.load.arrival.is_open(),
+        spec.spare_connections.max(spec.standby_connections) == 0 || !spec.load.arrival.is_open(),
         "an open loop uses every connection that it has"
     );
     let workers = workers_of(&spec.load);
@@ -161,15 +162,17 @@ pub(super) fn worker_plans(spec: &StepSpec) -> Vec<WorkerPlan> {
             of: workers,
         };
         let own = |whole: u32| here.of(u64::from(whole)) as u32;
-        let spare = own(spec.spare_connections);
+        let spare = own(spec.spare_connections.max(spec.standby_connections));
         let requests = spec.load.stop.requests;
         WorkerPlan {
             worker,
             workers,
             connections: own(spec.load.connections) + spare,
             spare,
+            more: own(spec.spare_connections),
             pinned,
             share: spec.share.of_worker(worker, workers),
+            turns: Turns::of_worker(spec.share, spec.slots.as_ref(), (worker, workers)),
             requests: requests.map(|whole| here.of(whole)),
             load: spec.load.clone(),
             mix: mix.clone(),

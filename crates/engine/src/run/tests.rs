@@ -115,8 +115,10 @@ fn a_worker_that_panics_takes_the_others_with_it_at_once() {
         io: IoChoice::Epoll,
         seed: 1,
         share: Share::WHOLE,
+        slots: None,
         samples: None,
         spare_connections: 0,
+        standby_connections: 0,
         paddings: Vec::new(),
         under_quota: false,
     };

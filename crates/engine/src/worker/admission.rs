@@ -8,6 +8,7 @@ use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 
 use wallfinder_model::Arrival;
+use wallfinder_model::drive::Clients;
 
 use super::grant::Grant;
 use super::line::Line;
@@ -77,7 +78,7 @@ impl Admission {
         let load = &plan.load;
         let schedule = Schedule::new(
             &load.arrival,
-            plan.share,
+            plan.turns.clone(),
             plan.seed,
             plan.requests_from_the_start().unwrap_or(u64::MAX),
             logged(plan.mix.as_ref()),
@@ -98,7 +99,13 @@ impl Admission {
             pauses: BinaryHeap::with_capacity(slots),
             paused: 0,
             think_ns: think_ns(&load.arrival),
-            room: Room::of_worker(load, (plan.workers, plan.worker), plan.spare, 1.0),
+            room: Room::of_worker(
+                load,
+                (plan.workers, plan.worker),
+                plan.more,
+                1.0,
+                Clients::All,
+            ),
             connections: plan.connections,
             depth,
             turn: 0,

@@ -148,7 +148,13 @@ impl<W: Wire, I: Io> Worker<W, I> {
         }
         let plan = &self.plan;
         let part = (plan.workers, plan.worker);
-        let room = Room::of_worker(&plan.load, part, plan.spare, setting.in_flight);
+        let room = Room::of_worker(
+            &plan.load,
+            part,
+            plan.more,
+            setting.in_flight,
+            setting.clients,
+        );
         let think_ns = setting.think.0 + think_ns(&plan.load.arrival);
         self.admission.set(room, setting.turn, think_ns);
         self.ledger.in_flight_max = room.in_flight_max;

@@ -110,7 +110,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
                 mix.map(|mix| &**mix),
                 samples,
             ),
-            script: mix.map(|mix| Script::new(mix, plan.share, plan.connections, seed)),
+            script: mix.map(|mix| Script::new(mix, plan.turns.clone(), plan.connections, seed)),
             admission,
             dialling: Dialling::new(plan.connections, opened, seed),
             reach: Reach::new(),

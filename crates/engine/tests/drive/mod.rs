@@ -39,8 +39,10 @@ pub(crate) fn spec(
         io: IoChoice::Epoll,
         seed: 1,
         share: Share::WHOLE,
+        slots: None,
         samples: None,
         spare_connections: 0,
+        standby_connections: 0,
         paddings: Vec::new(),
         under_quota: false,
     }

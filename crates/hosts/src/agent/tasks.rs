@@ -298,7 +298,9 @@ impl Tasks {
 /// Refuses a load whose schedule would not come to an end.
 fn sound(spec: StepSpec) -> Result<StepSpec, String> {
     let Share { nth, of } = spec.share;
-    let is_dealt = nth < of && spec.load.workers.checked_mul(of).is_some();
+    let is_dealt = nth < of
+        && spec.load.workers.checked_mul(of).is_some()
+        && spec.slots.as_ref().is_none_or(|slots| slots.is_sound());
     match is_dealt && spec.load.arrival.is_sound() {
         true => Ok(spec),
         false => Err("a load that nobody can drive: its part, or its rate".to_owned()),
@@ -309,6 +311,7 @@ fn spec(order: LoadOrder) -> StepSpec {
     let LoadOrder {
         load,
         share,
+        slots,
         address,
         request,
         tls,
@@ -316,6 +319,7 @@ fn spec(order: LoadOrder) -> StepSpec {
         io,
         seed,
         spare_connections,
+        standby_connections,
         paddings,
         under_quota,
         keeps: _,
@@ -323,6 +327,7 @@ fn spec(order: LoadOrder) -> StepSpec {
     StepSpec {
         load,
         share,
+        slots: slots.map(Arc::new),
         address,
         request,
         tls,
@@ -331,6 +336,7 @@ fn spec(order: LoadOrder) -> StepSpec {
         seed,
         samples: None,
         spare_connections,
+        standby_connections,
         paddings,
         under_quota,
     }

@@ -1,10 +1,13 @@
 //! How one load is dealt to the hosts that make it together. A function of the load and of how many hosts there are.
 //!
-//! Connections, bounds and counts are dealt as evenly as can be, to the last one; the first hosts have what is left
-//! over. Arrivals of an open loop and rows of data are dealt by the engine, by [`Share`].
+//! Connections, bounds and counts are dealt in proportion to the hosts' weights, to the last one; where these are alike
+//! that is as evenly as can be, and the first hosts have what is left over. Arrivals of an open loop and rows of data
+//! are dealt by the engine: in turn by [`Share`], or unevenly by [`Slots`].
+
+use std::sync::Arc;
 
 use wallfinder_engine::StepSpec;
-use wallfinder_model::drive::Share;
+use wallfinder_model::drive::{Clients, Share, Slots};
 use wallfinder_model::{Load, Stop};
 
 /// How many hosts a load has use for: each needs a connection, room for a request in flight where that is bounded, and
@@ -19,28 +22,165 @@ pub(super) fn hosts_of(load: &Load, hosts: usize) -> usize {
     usize::try_from(bound).map_or(hosts, |bound| bound.min(hosts))
 }
 
-/// The part of a step that a host has, with so many workers on these processors.
-pub(super) fn part(spec: &StepSpec, share: Share, workers: u32, cpus: Vec<u32>) -> StepSpec {
-    let of = |whole: u32| share.of(u64::from(whole)) as u32;
+/// What each host has of a whole, in proportion to these weights, of which one at least is above 0. Each has something
+/// where there is enough for all. What cannot be parted goes to those that lack most of a whole one, the first first.
+pub(super) fn split(whole: u64, weights: &[f64]) -> Vec<u64> {
+    let hosts = weights.len() as u64;
+    let least = u64::from(whole >= hosts);
+    let rest = in_proportion(whole - least * hosts, weights);
+    rest.into_iter().map(|own| own + least).collect()
+}
+
+fn in_proportion(whole: u64, weights: &[f64]) -> Vec<u64> {
+    let sum: f64 = weights.iter().sum();
+    let wanted = weights.iter().map(|weight| whole as f64 * weight / sum);
+    let wanted: Vec<f64> = wanted.collect();
+    let mut parts: Vec<u64> = wanted.iter().map(|own| *own as u64).collect();
+    let mut order: Vec<usize> = (0..weights.len()).collect();
+    order.sort_by(|a, b| wanted[*b].fract().total_cmp(&wanted[*a].fract()));
+    let left = whole.saturating_sub(parts.iter().sum());
+    for nth in order.into_iter().cycle().take(left as usize) {
+        parts[nth] += 1;
+    }
+    parts
+}
+
+/// The places of each host in a cycle of arrivals, in proportion to these weights and as far apart as can be; none where
+/// the weights are alike, and hosts take turns.
+fn slots(weights: &[f64]) -> Option<Vec<Arc<Slots>>> {
+    /// Weights are told apart to a thousandth of the whole.
+    const OF: u32 = 1_000;
+    let are_alike = weights.iter().all(|weight| *weight == weights[0]);
+    if are_alike || weights.len() > OF as usize {
+        return None;
+    }
+    let counts = split(u64::from(OF), weights);
+    let mut places: Vec<(f64, usize)> = Vec::with_capacity(OF as usize);
+    for (host, count) in counts.iter().enumerate() {
+        let gap = 1.0 / *count as f64;
+        places.extend((0..*count).map(|nth| ((nth as f64 + 0.5) * gap, host)));
+    }
+    places.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let of = |host: usize| {
+        let own = (0..).zip(&places).filter(|(_, place)| place.1 == host);
+        Arc::new(Slots {
+            own: own.map(|(nth, _)| nth).collect(),
+            of: OF,
+        })
+    };
+    Some((0..weights.len()).map(of).collect())
+}
+
+/// The parts of a step that hosts with these weights have.
+pub(super) fn parts(spec: &StepSpec, weights: &[f64]) -> Vec<StepSpec> {
     let load = &spec.load;
-    StepSpec {
+    let each = |whole: u64| split(whole, weights);
+    let connections = each(u64::from(load.connections));
+    let bounds = load.max_in_flight.map(|bound| each(u64::from(bound)));
+    let slots = slots(weights);
+    let requests = load.stop.requests.map(|whole| match &slots {
+        // The first so many of the schedule.
+        Some(slots) if load.arrival.is_open() => {
+            slots.iter().map(|slots| slots.within(whole)).collect()
+        }
+        _ => each(whole),
+    });
+    let own: Vec<f64> = connections.iter().map(|own| *own as f64).collect();
+    let standing_by = standing_by(spec.standby_connections, &own);
+    let spare = each(u64::from(spec.spare_connections));
+    let of = weights.len() as u32;
+    let part = |nth: usize| StepSpec {
         load: Load {
-            connections: of(load.connections),
-            max_in_flight: load.max_in_flight.map(of),
-            workers,
+            connections: connections[nth] as u32,
+            max_in_flight: bounds.as_ref().map(|bounds| bounds[nth] as u32),
             stop: Stop {
-                requests: load.stop.requests.map(|whole| share.of(whole)),
+                requests: requests.as_ref().map(|requests| requests[nth]),
                 ..load.stop
             },
             ..load.clone()
         },
-        share,
-        cpus,
+        share: Share {
+            nth: nth as u32,
+            of,
+        },
+        slots: slots.as_ref().map(|slots| Arc::clone(&slots[nth])),
         samples: spec
             .samples
             .as_ref()
-            .map(|channel| channel.of_host(share.nth as u16)),
-        spare_connections: of(spec.spare_connections),
+            .map(|channel| channel.of_host(nth as u16)),
+        spare_connections: spare[nth] as u32,
+        standby_connections: standing_by[nth],
+        ..spec.clone()
+    };
+    (0..weights.len()).map(part).collect()
+}
+
+/// Connections that stand by on each host, where so many are taken over at the most: what any turn may ask of it.
+fn standing_by(most: u32, connections: &[f64]) -> Vec<u32> {
+    if most == 0 {
+        return vec![0; connections.len()];
+    }
+    let all: f64 = connections.iter().sum();
+    let each = connections.iter().map(|own| {
+        let left = (all - f64::from(most)).max(*own);
+        // What cannot be parted may make one more.
+        (f64::from(most) * own / left).ceil() as u32 + 1
+    });
+    each.collect()
+}
+
+/// What each host does while some rest: with these connections, and these bounds of what is in flight, where there are
+/// such.
+pub(super) fn turns(
+    (first, hosts): (u32, u32),
+    connections: &[u32],
+    bounds: Option<&[u32]>,
+) -> Vec<Clients> {
+    let all = connections.len();
+    let rests = |nth: usize| (nth + all - (first as usize) % all) % all < hosts as usize;
+    let taken_over = |each: &[u32]| -> Vec<u64> {
+        let whole = (0..all)
+            .filter(|nth| rests(*nth))
+            .map(|nth| u64::from(each[nth]));
+        let left: Vec<f64> = (0..all)
+            .filter(|nth| !rests(*nth))
+            .map(|nth| f64::from(each[nth]))
+            .collect();
+        let mut dealt = in_proportion(whole.sum(), &left).into_iter();
+        let own = |nth: usize| {
+            if rests(nth) {
+                0
+            } else {
+                dealt.next().unwrap_or(0)
+            }
+        };
+        (0..all).map(own).collect()
+    };
+    let (connections, bounds) = (taken_over(connections), bounds.map(taken_over));
+    let turn = |nth: usize| match rests(nth) {
+        true => Clients::Rests,
+        false => Clients::TakesOver {
+            connections: connections[nth] as u32,
+            in_flight: bounds.as_ref().map_or(0, |bounds| bounds[nth] as u32),
+        },
+    };
+    (0..all).map(turn).collect()
+}
+
+/// A step like this one, of which every host has a part that keeps it busy.
+pub(super) fn for_all(spec: &StepSpec, hosts: usize) -> StepSpec {
+    const CONNECTIONS_MIN: u32 = 16;
+    let least = CONNECTIONS_MIN * hosts as u32;
+    StepSpec {
+        load: Load {
+            connections: spec.load.connections.max(least),
+            max_in_flight: None,
+            stop: Stop {
+                requests: None,
+                ..spec.load.stop
+            },
+            ..spec.load.clone()
+        },
         ..spec.clone()
     }
 }
@@ -63,6 +203,7 @@ pub(super) fn workers(whole: u32, processors: &[usize]) -> Vec<u32> {
 mod tests {
     use proptest::prelude::*;
     use wallfinder_model::scenario::Io;
+    use wallfinder_model::{Arrival, Rate};
     use wallfinder_wire::Exchange;
     use wallfinder_wire::http1::Request;
 
@@ -72,6 +213,7 @@ mod tests {
         StepSpec {
             load,
             share: Share::WHOLE,
+            slots: None,
             address: ([127, 0, 0, 1], 9).into(),
             request: Exchange::Http1(Request::get("h", "/")),
             tls: None,
@@ -80,6 +222,7 @@ mod tests {
             seed: 1,
             samples: None,
             spare_connections: spare,
+            standby_connections: 0,
             paddings: Vec::new(),
             under_quota: false,
         }
@@ -100,9 +243,7 @@ mod tests {
             let whole = whole(load, spare);
             let of = hosts_of(&whole.load, hosts) as u32;
             prop_assert!(of >= 1 && of as usize <= hosts);
-            let parts: Vec<StepSpec> = (0..of)
-                .map(|nth| part(&whole, Share { nth, of }, 1, Vec::new()))
-                .collect();
+            let parts = parts(&whole, &vec![1.0; of as usize]);
             let even = |each: Vec<u64>, whole: u64| {
                 let (least, most) = (each.iter().min().unwrap(), each.iter().max().unwrap());
                 each.iter().sum::<u64>() == whole && most - least <= 1
@@ -123,6 +264,86 @@ mod tests {
                 prop_assert!(even(own, requests));
             }
         }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_dealt_in_proportion_adds_up_and_is_off_by_one_at_the_most(
+            weights in prop::collection::vec(0.01_f64..1_000.0, 1..40),
+            whole in 0_u64..2_000_000,
+        ) {
+            let parts = split(whole, &weights);
+            prop_assert_eq!(parts.iter().sum::<u64>(), whole);
+            let hosts = weights.len() as u64;
+            if whole >= hosts {
+                prop_assert!(parts.iter().all(|own| *own >= 1));
+                let sum: f64 = weights.iter().sum();
+                for (own, weight) in parts.iter().zip(&weights) {
+                    let wanted = 1.0 + (whole - hosts) as f64 * weight / sum;
+                    prop_assert!((*own as f64 - wanted).abs() <= 1.0 + 1e-6);
+                }
+            }
+        }
+
+        #[test]
+        fn starts_of_an_open_loop_are_dealt_in_proportion_and_adds_up_to_the_last(
+            weights in prop::collection::vec(0.05_f64..10.0, 2..20),
+            requests in 20_u64..100_000,
+        ) {
+            let mut load = Load::closed(100);
+            load.arrival = Arrival::Constant { rate: Rate(1_000.0) };
+            load.stop.requests = Some(requests);
+            let parts = parts(&whole(load, 0), &weights);
+            let counts = parts.iter().map(|part| part.load.stop.requests.unwrap_or(0));
+            prop_assert_eq!(counts.sum::<u64>(), requests);
+            let mut all: Vec<u32> = Vec::new();
+            let sum: f64 = weights.iter().sum();
+            for (part, weight) in parts.iter().zip(&weights) {
+                let slots = part.slots.as_ref().expect("weights differ");
+                prop_assert!(slots.is_sound());
+                let share = slots.own.len() as f64 / f64::from(slots.of);
+                prop_assert!((share - weight / sum).abs() < 0.02 + 2e-3);
+                all.extend(&slots.own);
+            }
+            all.sort_unstable();
+            prop_assert_eq!(all, (0..1_000).collect::<Vec<u32>>());
+        }
+
+        #[test]
+        fn who_rests_is_replaced_to_the_last_connection_by_those_that_stand_by(
+            connections in prop::collection::vec(1_u32..200, 2..12),
+            first in 0_u32..24,
+            hosts in 1_u32..3,
+            bound in prop::bool::ANY,
+        ) {
+            prop_assume!((hosts as usize) < connections.len());
+            let bounds = bound.then_some(&connections[..]);
+            let turns = turns((first, hosts), &connections, bounds);
+            let of = |turn: &Clients| match turn {
+                Clients::TakesOver { connections, in_flight } => (*connections, *in_flight),
+                _ => (0, 0),
+            };
+            let own: Vec<f64> = connections.iter().map(|own| f64::from(*own)).collect();
+            let rest = |nth: usize| turns[nth] == Clients::Rests;
+            let resting = (0..turns.len()).filter(|nth| rest(*nth)).count();
+            prop_assert_eq!(resting, hosts as usize);
+            let gone: u32 = (0..turns.len()).filter(|nth| rest(*nth)).map(|nth| connections[nth]).sum();
+            prop_assert_eq!(turns.iter().map(|turn| of(turn).0).sum::<u32>(), gone);
+            let bounds = turns.iter().map(|turn| of(turn).1).sum::<u32>();
+            prop_assert_eq!(bounds, if bound { gone } else { 0 });
+            let standing = standing_by(gone, &own);
+            for (turn, standing) in turns.iter().zip(standing) {
+                prop_assert!(of(turn).0 <= standing, "{:?} {}", turn, standing);
+            }
+        }
+    }
+
+    #[test]
+    fn starts_of_one_host_are_as_far_apart_as_can_be() {
+        let slots = slots(&[3.0, 1.0]).expect("they differ");
+        let gaps = |nth: usize| slots[nth].own.windows(2).map(|two| two[1] - two[0]);
+        assert!(gaps(0).all(|gap| gap <= 2) && gaps(1).all(|gap| (3..=5).contains(&gap)));
+        assert!(super::slots(&[2.0; 5]).is_none());
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::several::sockets;
 pub(super) struct Part {
     pub(super) host: String,
     pub(super) connections: u32,
+    pub(super) dealt: f64,
     pub(super) workers: u32,
     pub(super) clock_error_ns: u64,
     pub(super) measured: Measured,
@@ -88,6 +89,7 @@ fn of_client(part: Part, zero_ns: u64) -> ClientPart {
     let Part {
         host,
         connections,
+        dealt,
         workers,
         clock_error_ns,
         measured,
@@ -96,6 +98,7 @@ fn of_client(part: Part, zero_ns: u64) -> ClientPart {
     ClientPart {
         host,
         connections,
+        dealt,
         workers,
         // Of one that was lost nothing but the agreed instant is known.
         began_ns: match lost {
@@ -289,6 +292,7 @@ mod tests {
         Part {
             host: "c".to_owned(),
             connections,
+            dealt: 0.5,
             workers: 1,
             clock_error_ns: 40_000,
             measured,

@@ -4,7 +4,8 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
-use wallfinder_model::drive::LeverSetting;
+use wallfinder_engine::ExperimentWindow;
+use wallfinder_model::drive::Share;
 use wallfinder_model::scenario::Io;
 use wallfinder_model::{Arrival, Rate};
 use wallfinder_wire::http1::Request;
@@ -74,8 +75,8 @@ impl ClientHost for Named {
         self.inner.fits(load)
     }
 
-    fn address(&self) -> Option<IpAddr> {
-        self.inner.address()
+    fn addresses(&self) -> Vec<IpAddr> {
+        self.inner.addresses()
     }
 
     fn drive(
@@ -113,7 +114,13 @@ impl ClientHost for Named {
         server_cpu: Option<u32>,
         measure: Nanos,
     ) -> Result<Ceiling, EngineError> {
-        self.inner.calibrate(spec, typical, server_cpu, measure)
+        let measured = self.inner.calibrate(spec, typical, server_cpu, measure)?;
+        // What a machine is worth stands in its name: c3 drives three times as much as c1.
+        let worth: f64 = self.name[1..].parse().expect("a number");
+        Ok(Ceiling {
+            throughput: 1_000.0 * worth,
+            ..measured
+        })
     }
 }
 
@@ -143,6 +150,15 @@ fn answer(mut stream: TcpStream) {
 
 /// So many hosts, of which one may be lost after so many intervals.
 fn fleet(hosts: usize, lost_after: Option<usize>, on_lost: OnLostClient) -> (Fleet, StepSpec) {
+    dealt_fleet(hosts, lost_after, on_lost, Deal::Even)
+}
+
+fn dealt_fleet(
+    hosts: usize,
+    lost_after: Option<usize>,
+    on_lost: OnLostClient,
+    deal: Deal,
+) -> (Fleet, StepSpec) {
     let server = served();
     let each = (1..=hosts).map(|nth| {
         let lost_after = lost_after.filter(|_| nth == 2).unwrap_or(usize::MAX);
@@ -153,7 +169,7 @@ fn fleet(hosts: usize, lost_after: Option<usize>, on_lost: OnLostClient) -> (Fle
             is_lost: AtomicBool::new(false),
         }) as Arc<dyn ClientHost>
     });
-    let fleet = Fleet::of(each.collect(), None, on_lost);
+    let fleet = Fleet::of(each.collect(), None, on_lost, deal);
     let mut load = Load::closed(7);
     load.workers = hosts as u32;
     load.warmup = Nanos::from_millis(100);
@@ -162,6 +178,7 @@ fn fleet(hosts: usize, lost_after: Option<usize>, on_lost: OnLostClient) -> (Fle
     let spec = StepSpec {
         load,
         share: Share::WHOLE,
+        slots: None,
         address: server,
         request: Request::get("test", "/").into(),
         tls: None,
@@ -170,6 +187,7 @@ fn fleet(hosts: usize, lost_after: Option<usize>, on_lost: OnLostClient) -> (Fle
         seed: 1,
         samples: None,
         spare_connections: 0,
+        standby_connections: 0,
         paddings: Vec::new(),
         under_quota: false,
     };
@@ -302,15 +320,12 @@ fn a_load_that_is_to_end_with_a_lost_host_ends_at_once() {
     assert!(fleet.lost().is_some());
 }
 
-#[test]
-fn windows_under_levers_are_of_all_hosts_together() {
-    let (fleet, mut spec) = fleet(2, None, OnLostClient::Mark);
-    spec.load.stop.after = Nanos::from_secs(30);
+/// One window of a load of two seconds at the most under a setting.
+fn window_of(fleet: &Fleet, spec: &StepSpec, setting: LeverSetting) -> ExperimentWindow {
     let signals = Arc::new(Signals::default());
     let (tell, windows) = channel();
     thread::scope(|scope| {
         let of_load = Arc::clone(&signals);
-        let (fleet, spec) = (&fleet, &spec);
         let driving = scope.spawn(move || {
             fleet.drive(spec, &of_load, &mut |progress| {
                 if let Progress::Window(window) = progress {
@@ -327,25 +342,81 @@ fn windows_under_levers_are_of_all_hosts_together() {
             }
         };
         thread::sleep(Duration::from_millis(400));
-        set(LeverSetting::FREE);
+        set(setting);
+        // What was in flight where now nothing is.
+        thread::sleep(Duration::from_millis(50));
         set(LeverSetting {
             window: 1,
-            ..LeverSetting::FREE
+            ..setting
         });
         thread::sleep(Duration::from_millis(300));
         signals.levers.set(LeverSetting::FREE);
         let window = windows.recv_timeout(Duration::from_secs(10)).expect("one");
-        assert_eq!(window.number, 1);
-        assert!(window.answered > 0 && window.latency.is_none());
-        let seconds = (window.to_ns - window.from_ns) as f64 / 1e9;
-        let rate = window.answered as f64 / seconds;
-        assert!((rate / window.throughput - 1.0).abs() < 0.2, "{window:?}");
-        // N = X · R, over all of them.
-        let in_flight = window.throughput * window.latency_mean_ns / 1e9;
-        assert!((in_flight / 7.0 - 1.0).abs() < 0.25, "{window:?}");
         signals.stop.store(true, Ordering::Relaxed);
         driving.join().expect("no panic").expect("they run");
-    });
+        window
+    })
+}
+
+#[test]
+fn windows_under_levers_are_of_all_hosts_together() {
+    let (fleet, mut spec) = fleet(2, None, OnLostClient::Mark);
+    spec.load.stop.after = Nanos::from_secs(30);
+    let window = window_of(&fleet, &spec, LeverSetting::FREE);
+    assert_eq!(window.number, 1);
+    assert!(window.answered > 0 && window.latency.is_none());
+    let seconds = (window.to_ns - window.from_ns) as f64 / 1e9;
+    let rate = window.answered as f64 / seconds;
+    assert!((rate / window.throughput - 1.0).abs() < 0.2, "{window:?}");
+    // N = X · R, over all of them.
+    let in_flight = window.throughput * window.latency_mean_ns / 1e9;
+    assert!((in_flight / 7.0 - 1.0).abs() < 0.25, "{window:?}");
+}
+
+#[test]
+fn while_a_host_rests_the_others_have_as_much_in_flight_as_all_had() {
+    let (fleet, mut spec) = fleet(3, None, OnLostClient::Mark);
+    spec.load.stop.after = Nanos::from_secs(30);
+    spec.standby_connections = 3;
+    let parts = fleet.parts(&spec.load);
+    let of_first = parts.first().map(|(name, part)| (name.as_str(), *part));
+    assert_eq!(of_first, Some(("c1", 1.0 / 3.0)));
+    for first in 0..3 {
+        let setting = LeverSetting {
+            clients: Clients::Rest { first, hosts: 1 },
+            ..LeverSetting::FREE
+        };
+        let window = window_of(&fleet, &spec, setting);
+        // Two of them have five connections of their own at the most.
+        let range = 5.05..7.01;
+        assert!(range.contains(&window.in_flight_mean), "{window:?}");
+    }
+}
+
+#[test]
+fn a_load_is_dealt_by_what_each_host_can_drive_to_the_last_request() {
+    let (fleet, mut spec) = dealt_fleet(3, None, OnLostClient::Mark, Deal::ByCeiling);
+    spec.load.connections = 24;
+    spec.load.warmup = Nanos(0);
+    spec.load.stop.requests = Some(1_200);
+    spec.load.stop.after = Nanos::from_secs(20);
+    let counted = |spec: &StepSpec| {
+        let measured = driven(&fleet, spec).0.expect("they run");
+        assert_eq!(measured.counts.answered, 1_200);
+        let dealt = measured.clients.iter().map(|of| (6.0 * of.dealt).round());
+        assert_eq!(dealt.collect::<Vec<f64>>(), [1.0, 2.0, 3.0]);
+        let counts = measured.clients.iter().map(|of| of.counts.answered);
+        counts.collect::<Vec<u64>>()
+    };
+    // One for each, and the rest by weight.
+    assert_eq!(counted(&spec), [201, 400, 599]);
+    spec.load.arrival = Arrival::Constant {
+        rate: Rate(4_000.0),
+    };
+    let counts = counted(&spec);
+    for (own, wanted) in counts.iter().zip([200.0, 400.0, 600.0]) {
+        assert!((*own as f64 - wanted).abs() <= 3.0, "{counts:?}");
+    }
 }
 
 #[test]

@@ -276,11 +276,15 @@ impl Claim<'_> {
     }
 }
 
-/// The squeezes that speak for or against a wall, that of its speed first.
+/// The squeezes that speak for or against a wall, that of its speed first. Hosts that rest and what is widened bear out
+/// what those say.
 pub(super) fn squeezes_of(wall: Wall) -> Vec<Squeeze> {
     let speaks = |squeeze: &Squeeze| match wall {
         Wall::ServerSerial => *squeeze == Squeeze::ServerSpeed,
-        _ => squeeze.wall() == wall && *squeeze != Squeeze::MoreInFlight,
+        _ => {
+            let bears_out = matches!(squeeze, Squeeze::MoreInFlight | Squeeze::MoreClients);
+            squeeze.wall() == wall && !bears_out
+        }
     };
     Squeeze::ALL.into_iter().filter(speaks).collect()
 }

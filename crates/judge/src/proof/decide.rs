@@ -25,7 +25,7 @@ use super::readings::{Answer, ROUNDS_PROVED, Reading, WALL_MIN};
 use super::shares::{self, Part, idle, parts, residual};
 use super::{fallback, in_flight, looks, readings, say, windows};
 use crate::finite::{known, median};
-use crate::{caveats, way};
+use crate::{caveats, clients, way};
 
 /// Claims whose sum is certainly above this stand at a kink.
 const SUM_SMOOTH: f64 = 1.1;
@@ -80,8 +80,10 @@ pub(super) fn decide(case: &Case) -> Decision {
         .or_else(|| concurrency(case))
         .or_else(|| phases(case))
         .or_else(|| claimed(case))
+        .or_else(|| behind_alone(case))
         .or_else(|| held_per_connection(case))
         .or_else(|| between_hosts(case))
+        .or_else(|| held_per_client(case))
         .or_else(|| wait(case))
         .or_else(|| shared(case))
         .or_else(|| queued(case))
@@ -206,6 +208,19 @@ fn offered_load(case: &Case) -> Option<Decision> {
         beside_nothing(case, reading),
     );
     Some(decision.with_detail(paid_in_latency(case)))
+}
+
+/// Less comes through than is asked for, and it is full client hosts alone that are behind. What is taken from all hosts
+/// says little of that, for the others have room.
+fn behind_alone(case: &Case) -> Option<Decision> {
+    let open = case.experiment.setting.open_loop && !keeps_up(case);
+    let full = clients::full(case.step).filter(|_| open)?;
+    let is_wall = full.part >= 1.0 && case.observed.wall == Wall::ClientCpu;
+    is_wall.then(|| {
+        let reason = case.observed.reason.clone();
+        let decision = Decision::new(Wall::ClientCpu, How::Observed, reason);
+        decision.with_detail(Some(full.detail()))
+    })
 }
 
 /// Whether what is asked for comes through, with nothing squeezed.
@@ -506,9 +521,30 @@ fn held_per_connection(case: &Case) -> Option<Decision> {
     Some(decision.with_detail(in_flight::detail(case)))
 }
 
+/// Nothing that was squeezed moves it, nor fewer in flight, and fewer client hosts do: each of them is held to its part
+/// by what is no processor of its own, such as its link, or a limit of the server's for an address.
+fn held_per_client(case: &Case) -> Option<Decision> {
+    let fewer = case
+        .get(Squeeze::MoreClients)
+        .filter(|reading| reading.names())?;
+    let in_flight = case.readings.in_flight().is_none_or(Reading::slack);
+    if residual(case)?.interval(ALPHA).0 < WALL_MIN || !in_flight || !idle(case) {
+        return None;
+    }
+    let reason = Reason::HeldPerClient {
+        fewer: say::moved(fewer),
+    };
+    let (doubt, rounds) = (fewer.doubt(), fewer.rounds());
+    let least = beside_nothing(case, fewer);
+    let decision = established(case, Wall::Wait, reason, doubt, rounds, least);
+    Some(decision.with_detail(Some(Detail::HeldPerClient)))
+}
+
 /// Nothing that was squeezed moves it, and answers are on their way between two hosts: a link there that is neither's.
 fn between_hosts(case: &Case) -> Option<Decision> {
-    if !case.readings.iter().all(Reading::slack) {
+    // A way that each client has for itself costs what rests of them.
+    let mut others = case.readings.iter();
+    if !others.all(|reading| reading.slack() || reading.squeeze == Squeeze::MoreClients) {
         return None;
     }
     let reason = way::taken_up(case.step, true)?;

@@ -366,10 +366,14 @@ impl Plan<'_> {
 
     /// Whether a squeeze may be made beside others. What is widened costs nothing, and less that is asked for
     /// costs wherever little less comes through.
-    /// What is taken from a server on the client's processors feeds the client.
+    /// What is taken from a server on the client's processors feeds the client. Whole hosts are no fifth.
     fn is_for_rests(&self, squeeze: Squeeze) -> bool {
         let feeds = squeeze.wall() == Wall::ServerCpu && self.experiment.setting.shares_cpus();
-        !(feeds || matches!(squeeze, Squeeze::MoreInFlight | Squeeze::OfferedLoad))
+        let by_itself = matches!(
+            squeeze,
+            Squeeze::MoreInFlight | Squeeze::MoreClients | Squeeze::OfferedLoad
+        );
+        !(feeds || by_itself)
     }
 
     /// All that is of another wall than the suspects.
@@ -422,7 +426,13 @@ impl Plan<'_> {
             };
             want(*squeeze, first_dose(*squeeze), rounds)
         }));
-        // Where nothing seems to be a wall, each connection may be held to its part.
+        let is_wanted = |squeeze| wanted.iter().any(|want| want.what.squeezes == [squeeze]);
+        if self.in_reach.contains(&Squeeze::MoreClients) && !is_wanted(Squeeze::MoreClients) {
+            // Where nothing seems to be a wall, each client may be held to its part.
+            let rounds = if suspects.is_empty() { look } else { beside };
+            wanted.push(want(Squeeze::MoreClients, MAIN, rounds));
+        }
+        // The same of each connection.
         if suspects.is_empty() && self.in_reach.contains(&Squeeze::MoreInFlight) {
             wanted.push(want(Squeeze::MoreInFlight, WIDENED, look));
         }
@@ -535,6 +545,8 @@ impl Plan<'_> {
             .iter()
             .filter(|r| self.in_reach.contains(&r.squeeze))
             .filter(|r| r.squeeze != Squeeze::MoreInFlight || named)
+            // It is no part of what the squeezes leave of 1.
+            .filter(|r| r.squeeze != Squeeze::MoreClients || r.answer() != Answer::No)
         {
             if is_open(reading, named) {
                 let dose = if reading.bent {
@@ -633,7 +645,7 @@ fn look_after(rounds: u32) -> u32 {
 
 /// A squeeze of a rate, whose small dose tells a wall from a next wall.
 fn is_rate(squeeze: Squeeze) -> bool {
-    squeeze.takes() != Takes::InFlight
+    !matches!(squeeze.takes(), Takes::InFlight | Takes::Machines)
 }
 
 /// A squeeze that may be deep: until what is slack binds.

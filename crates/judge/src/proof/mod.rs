@@ -186,7 +186,7 @@ fn evidence(case: &Case, decision: &decide::Decision) -> Vec<Evidence> {
         .chain(case.readings.bounding().map(together))
         .chain(null_effect(case))
         .chain(Pace::of(case.experiment).map(|pace| pace.evidence()))
-        .chain(of_one_alone(case, decision.wall))
+        .chain(of_one_alone(case, decision))
         .chain(observed.cloned())
         .chain(profile::evidence(case.step, decision.wall, decision.how))
         .collect()
@@ -215,8 +215,9 @@ fn null_effect(case: &Case) -> Option<Evidence> {
 }
 
 /// How many requests are served at once, where that is what the wall is made of.
-fn of_one_alone(case: &Case, wall: Wall) -> Option<Evidence> {
-    let at_once = alone::at_once(case.step).filter(|_| wall == Wall::Wait)?;
+fn of_one_alone(case: &Case, decision: &decide::Decision) -> Option<Evidence> {
+    let is_inside = decision.wall == Wall::Wait && decision.detail != Some(Detail::HeldPerClient);
+    let at_once = alone::at_once(case.step).filter(|_| is_inside)?;
     Some(at_once.evidence(case.step.throughput))
 }
 

@@ -19,7 +19,7 @@
 use std::collections::BTreeMap;
 
 use wallfinder_model::Step;
-use wallfinder_model::experiment::{Effort, Experiment, Squeeze};
+use wallfinder_model::experiment::{Effort, Experiment, Squeeze, Takes};
 use wallfinder_model::reason::{Doubt, Odd};
 use wallfinder_model::telemetry::FamilySummary;
 use wallfinder_model::verdict::Elasticity;
@@ -517,7 +517,7 @@ fn reading<'d>(
         (Some(_), Some(small)) if bent => small,
         (Some(main), _) => main,
         (None, Some(small)) => small,
-        (None, None) => at(Dose::Deep).filter(tells_at_once)?,
+        (None, None) => at(Dose::Deep).filter(|deep| tells_at_once(squeeze, deep))?,
     };
     let gap = [Dose::Main, Dose::Small, Dose::Deep]
         .into_iter()
@@ -578,10 +578,16 @@ impl AtDose {
 /// Whether a large dose by itself tells what a small one would: what costs nothing when halved has
 /// slack, and what costs nearly all of its part was full. In between it may have begun to bind on
 /// the way.
-fn tells_at_once(deep: &Estimate) -> bool {
+/// Whole machines name no resource by themselves, so that their centre will do.
+fn tells_at_once(squeeze: Squeeze, deep: &Estimate) -> bool {
     const NEARLY_ALL: f64 = 0.9;
+    const OF_MACHINES: (f64, f64) = (0.8, 0.6);
     let (low, high) = deep.interval(ALPHA);
-    high < SHARE_MIN || low >= NEARLY_ALL
+    let is_nearly_all = match squeeze.takes() {
+        Takes::Machines => deep.value >= OF_MACHINES.0 && low >= OF_MACHINES.1,
+        _ => low >= NEARLY_ALL,
+    };
+    high < SHARE_MIN || is_nearly_all
 }
 
 #[cfg(test)]

@@ -14,7 +14,12 @@ pub(super) fn moved(reading: &Reading) -> Moved {
         (false, Some(_)) => Dose::Main,
         _ => Dose::Small,
     };
-    let own: Vec<f64> = reading.alone(dose).map(|at| at.x).collect();
+    let xs = |dose| reading.alone(dose).map(|at| at.x).collect::<Vec<f64>>();
+    let mut own = xs(dose);
+    if own.is_empty() {
+        // What cannot be dosed finely.
+        own = xs(Dose::Deep);
+    }
     let squeeze = reading.squeeze;
     let usual = match squeeze {
         Squeeze::MoreInFlight => 1.25f64,
@@ -46,6 +51,10 @@ pub(super) fn rest(case: &Case, but: &[Squeeze]) -> Rest {
         .readings
         .iter()
         .filter(|reading| !but.contains(&reading.squeeze))
+        // Fewer clients are less of what each of them has.
+        .filter(|reading| {
+            reading.squeeze != Squeeze::MoreClients || !but.contains(&Squeeze::ClientSpeed)
+        })
         .collect();
     let moving = others
         .iter()

@@ -25,6 +25,10 @@ pub(super) struct System {
     pub(super) neighbour: f64,
     pub(super) client: f64,
     pub(super) client_quota: Option<f64>,
+    /// Client hosts, among which the client's work is dealt.
+    pub(super) hosts: f64,
+    /// What each of them can do one at a time, with no processor of its own: its link, a limit for its address.
+    pub(super) per_client: f64,
     pub(super) downlink: f64,
     pub(super) uplink: f64,
     pub(super) backend: f64,
@@ -58,6 +62,8 @@ impl Default for System {
             neighbour: 0.0,
             client: 5e-6,
             client_quota: None,
+            hosts: 1.0,
+            per_client: 0.0,
             downlink: 2e-6,
             uplink: 1e-6,
             backend: 0.0,
@@ -110,6 +116,7 @@ impl System {
             Squeeze::ClientCapacity => {
                 changed.client_quota = Some(self.client_quota.unwrap_or(1.0) * r);
             }
+            Squeeze::MoreClients => changed.hosts *= r,
             Squeeze::Downlink => changed.downlink /= r,
             Squeeze::Uplink => changed.uplink /= r,
             Squeeze::BackendSpeed => match self.backend_quota {
@@ -143,7 +150,8 @@ impl System {
         demands.extend([
             self.server / self.server_cores(),
             self.serial,
-            self.client / self.client_quota.unwrap_or(1.0),
+            self.client / self.client_quota.unwrap_or(1.0) / self.hosts,
+            self.per_client / self.hosts,
             self.downlink,
             self.uplink,
             self.backend / self.backend_quota.unwrap_or(1.0),
@@ -211,6 +219,7 @@ impl System {
             Squeeze::BackendSpeed => self.backend > 0.0,
             Squeeze::BackendCapacity => self.backend > 0.0 && self.backend_quota.is_some(),
             Squeeze::ClientCapacity => self.client_quota.is_some(),
+            Squeeze::MoreClients => self.hosts > 1.0,
             _ => true,
         }
     }
@@ -224,7 +233,7 @@ impl System {
         let mut seen = |used: f64| (used * (1.0 + 0.01 * noise.gauss())).clamp(0.0, 1.0);
         let cores = self.quota.unwrap_or(self.cores);
         let server = seen(x * (self.server + self.serial) / cores);
-        let client = seen(x * self.client / self.client_quota.unwrap_or(1.0));
+        let client = seen(x * self.client / self.client_quota.unwrap_or(1.0) / self.hosts);
         let (down, up) = (seen(x * self.downlink), seen(x * self.uplink));
         let mean_ms = n / x * 1e3;
         a_step()
@@ -428,6 +437,12 @@ fn window(
             left = (system.in_flight * left).round().max(1.0) / system.in_flight;
             retained = condition.together.is_empty().then_some(left);
         }
+        if squeeze == Squeeze::MoreClients {
+            // One rests, or a fifth of them.
+            let rest = (0.2 * system.hosts).round().max(1.0);
+            left = 1.0 - rest / system.hosts;
+            retained = Some(left);
+        }
         squeezed = squeezed.with(squeeze, left);
     }
     let truth = squeezed.throughput();
@@ -462,6 +477,7 @@ fn setting(system: &System) -> Setting {
         open_loop: system.open.is_some(),
         in_flight_max: system.in_flight as u64,
         own_engine: true,
+        client_hosts: system.hosts as u32,
         neighbours: neighbours.into_iter().collect(),
         backends: if system.backend > 0.0 {
             vec!["redis".to_owned()]

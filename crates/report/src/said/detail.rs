@@ -122,6 +122,9 @@ pub fn detail(detail: &Detail) -> String {
             "latency pays: the server was throttled in {} of the periods of its quota",
             share(part)
         ),
+        Detail::HeldPerClient => {
+            "a limit of each client host: its link, or one of the server's for each address".to_owned()
+        }
         Detail::NoSqueezeReaches => "a wait that no squeeze reaches".to_owned(),
         Detail::Spaced { each_ns } => format!(
             "a limit of rate, or a timer: alone a request takes {}, and fewer are let through",

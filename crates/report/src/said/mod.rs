@@ -61,6 +61,7 @@ const fn resource(squeeze: Squeeze) -> &'static str {
         Squeeze::ServerCapacity => "the server's processor time",
         Squeeze::ClientSpeed => "the load generator's processor speed",
         Squeeze::ClientCapacity => "the load generator's processor time",
+        Squeeze::MoreClients => "the client hosts",
         Squeeze::Downlink => "the downlink",
         Squeeze::Uplink => "the uplink",
         Squeeze::InFlight | Squeeze::MoreInFlight => "the requests in flight",

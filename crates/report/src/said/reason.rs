@@ -358,6 +358,10 @@ fn reason(reason: &Reason) -> String {
             "Nothing that was squeezed costs throughput, and more connections carry more: {}. Each connection is held to its part",
             lower(&moved(more))
         ),
+        Reason::HeldPerClient { fewer } => format!(
+            "Nothing else that was squeezed costs throughput, and fewer client machines do: {}. Each of them is held to its part",
+            lower(&moved(fewer))
+        ),
         Reason::NamedWait {
             detail: made_of,
             fewer,
@@ -543,6 +547,9 @@ pub(super) fn moved(moved: &Moved) -> String {
         }
         Squeeze::ThinkTime => format!(
             "Add a pause of {by} of the response time before each request and {goes} of the throughput goes"
+        ),
+        Squeeze::MoreClients => format!(
+            "Let {by} of the client hosts rest while the others take their connections over and {goes} of the throughput goes"
         ),
         squeeze => format!(
             "Take {by} of {} away and {goes} of the throughput goes",

@@ -118,6 +118,7 @@ pub(crate) fn details(verdict: &Verdict) -> Vec<String> {
     if verdict.wall == Wall::ClientCpu {
         lines.push(words::CLIENT_WALL.to_owned());
     }
+    lines.extend(words::more_clients(verdict));
     lines
 }
 

@@ -419,10 +419,10 @@ fn tbf_of(qdisc: &Qdisc) -> Result<Tbf, String> {
 }
 
 /// Which flows of an interface are a load's, as the one who sends them sees them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Flows {
-    /// The other end.
-    pub peer: IpAddr,
+    /// The other ends.
+    pub peers: Vec<IpAddr>,
     /// The server's port.
     pub port: u16,
     /// Whether it is the server that sends.
@@ -431,15 +431,11 @@ pub struct Flows {
 
 impl Flows {
     /// A class for them, which holds nothing back, with a bucket below it. What is in no class passes.
-    fn words(self, interface: &InterfaceName, tbf: Tbf) -> Vec<Vec<String>> {
+    fn words(&self, interface: &InterfaceName, tbf: Tbf) -> Vec<Vec<String>> {
         let (own, flows) = (Handle::OWN.to_string(), Handle::FLOWS.to_string());
         let below = Handle::OF_FLOWS.to_string();
-        let (protocol, matched, prefix) = match self.peer {
-            IpAddr::V4(_) => ("ip", "ip", 32),
-            IpAddr::V6(_) => ("ipv6", "ip6", 128),
-        };
         let port = if self.from_server { "sport" } else { "dport" };
-        let lines = [
+        let mut lines = vec![
             format!("tc qdisc add dev {interface} root handle {own} htb"),
             format!(
                 "tc class add dev {interface} parent {own} classid {flows} htb rate 100gbit \
@@ -449,13 +445,20 @@ impl Flows {
                 "tc qdisc add dev {interface} parent {flows} handle {below} {}",
                 tbf.words().join(" ")
             ),
-            format!(
-                "tc filter add dev {interface} parent {own} protocol {protocol} prio 1 u32 \
-                 match {matched} protocol 6 0xff match {matched} {port} {} 0xffff \
-                 match {matched} dst {}/{prefix} flowid {flows}",
-                self.port, self.peer
-            ),
         ];
+        lines.extend(self.peers.iter().map(|peer| {
+            // Filters of one priority are of one protocol.
+            let (protocol, prio, matched, prefix) = match peer {
+                IpAddr::V4(_) => ("ip", 1, "ip", 32),
+                IpAddr::V6(_) => ("ipv6", 2, "ip6", 128),
+            };
+            format!(
+                "tc filter add dev {interface} parent {own} protocol {protocol} prio {prio} u32 \
+                 match {matched} protocol 6 0xff match {matched} {port} {} 0xffff \
+                 match {matched} dst {peer}/{prefix} flowid {flows}",
+                self.port
+            )
+        }));
         let words = |line: &String| line.split_whitespace().map(str::to_owned).collect();
         lines.iter().map(words).collect()
     }
@@ -576,18 +579,28 @@ mod tests {
     #[test]
     fn flows_are_told_by_whom_they_go_to() {
         let interface: InterfaceName = "d0".parse().expect("a name");
-        let flows = |peer: &str, from_server| Flows {
-            peer: peer.parse().expect("an address"),
+        let flows = |peers: &[&str], from_server| Flows {
+            peers: peers
+                .iter()
+                .map(|peer| peer.parse().expect("an address"))
+                .collect(),
             port: 8083,
             from_server,
         };
-        let filter = |flows: Flows| flows.words(&interface, Tbf::of(1_000_000, 1_500))[3].join(" ");
-        let down = filter(flows("10.0.0.1", true));
+        let filters = |flows: Flows| -> Vec<String> {
+            let words = flows.words(&interface, Tbf::of(1_000_000, 1_500));
+            words[3..].iter().map(|words| words.join(" ")).collect()
+        };
+        let filter = |flows: Flows| filters(flows).concat();
+        let down = filter(flows(&["10.0.0.1"], true));
         assert!(
             down.ends_with("match ip sport 8083 0xffff match ip dst 10.0.0.1/32 flowid 5746:2")
         );
-        let up = filter(flows("fd00::2", false));
-        assert!(up.contains("protocol ipv6 prio 1"), "{up}");
+        let several = filters(flows(&["10.0.0.1", "10.0.0.2"], true));
+        assert_eq!(several.len(), 2);
+        assert!(several[1].contains("dst 10.0.0.2/32"), "{several:?}");
+        let up = filter(flows(&["fd00::2"], false));
+        assert!(up.contains("protocol ipv6 prio 2"), "{up}");
         assert!(
             up.ends_with("match ip6 dport 8083 0xffff match ip6 dst fd00::2/128 flowid 5746:2")
         );

@@ -8,6 +8,7 @@ use wallfinder_model::verdict::How;
 use wallfinder_model::{Arrival, Caveat, Detail, Rate, Reason, Step, Verdict, Wall};
 
 use super::judge;
+use crate::clients::tests::three;
 use crate::double::a_step;
 use crate::proof::synthetic::{Conditions, System, experiment_of, run};
 
@@ -125,6 +126,145 @@ fn a_pause_tells_of_a_pool_only_where_the_client_has_room() {
     let full = with_busy(1.0);
     assert_ne!(full.wall, Wall::Concurrency, "{full:#?}");
     assert!(!full.detail.is_some_and(|detail| detail.is_on_client()));
+}
+
+/// With several client hosts, one of which rests in turns: whether more of them would carry more.
+#[test]
+fn more_clients_carry_more_where_what_each_of_them_has_is_the_wall() {
+    let systems = |hosts: f64| {
+        let base = System {
+            hosts,
+            in_flight: 64.0,
+            ..System::default()
+        };
+        [
+            (
+                Wall::ServerCpu,
+                0.0,
+                System {
+                    server: 200e-6,
+                    ..base.clone()
+                },
+            ),
+            (
+                Wall::ClientCpu,
+                1.0,
+                System {
+                    client: 200e-6 * hosts,
+                    ..base.clone()
+                },
+            ),
+            (
+                Wall::Concurrency,
+                0.0,
+                System {
+                    delay: 50e-3,
+                    ..base.clone()
+                },
+            ),
+            (
+                Wall::Wait,
+                0.0,
+                System {
+                    inner: 1e-3,
+                    ..base.clone()
+                },
+            ),
+            (
+                Wall::Wait,
+                1.0,
+                System {
+                    per_client: 1e-3 * hosts,
+                    ..base
+                },
+            ),
+        ]
+    };
+    let (mut read, mut undecided) = (0, 0);
+    for hosts in [2.0, 3.0, 5.0, 12.0] {
+        for (wall, truth, system) in systems(hosts) {
+            for seed in 0..3 {
+                let conditions = Conditions {
+                    seed,
+                    ..Conditions::default()
+                };
+                let verdict = judge(&run(&system, conditions));
+                if verdict.wall == Wall::Inconclusive {
+                    undecided += 1;
+                    continue;
+                }
+                assert_eq!(verdict.wall, wall, "{hosts} hosts: {verdict:#?}");
+                let is_per_client = verdict.detail == Some(Detail::HeldPerClient);
+                assert_eq!(is_per_client, system.per_client > 0.0, "{verdict:#?}");
+                if let Some(more) = verdict.elasticities.get(Squeeze::MoreClients.label()) {
+                    assert!(
+                        (more.value - truth).abs() < 0.2,
+                        "{hosts} hosts: {more:?}, {wall:?}"
+                    );
+                    read += 1;
+                }
+            }
+        }
+    }
+    assert!(
+        undecided <= 6 && read >= 51,
+        "{read} of 60 tell it, {undecided} are undecided"
+    );
+}
+
+/// Half of the hosts at rest may be more than what is slack allows, which tells nothing of a small dose.
+#[test]
+fn a_large_part_of_the_hosts_at_rest_says_no_more_than_it_can() {
+    let system = System {
+        hosts: 2.0,
+        server: 200e-6,
+        client: 280e-6,
+        in_flight: 64.0,
+        ..System::default()
+    };
+    let verdict = judge(&run(&system, Conditions::default()));
+    assert_eq!(verdict.wall, Wall::ServerCpu, "{verdict:#?}");
+    let more = verdict.elasticities.get(Squeeze::MoreClients.label());
+    assert!(more.is_none(), "{more:?}");
+}
+
+/// One slow host of three: what is taken from all of them costs little, and it is the wall all the same.
+#[test]
+fn a_client_host_that_is_alone_behind_an_open_loop_is_its_wall() {
+    let system = System {
+        open: Some(20_000.0),
+        ..System::default()
+    };
+    let judged = |behind: &[usize]| {
+        let mut step = three([0.3, 0.99, 0.3], true);
+        for nth in behind {
+            let counts = &mut step.clients[*nth].counts;
+            (counts.not_sent, counts.scheduled) = (30_000, 90_000);
+            step.counts.not_sent += 30_000;
+            step.counts.scheduled += 30_000;
+        }
+        step.experiment = run(&system, Conditions::default()).experiment;
+        judge(&step)
+    };
+    let verdict = judged(&[1]);
+    assert_eq!(
+        (verdict.wall, verdict.how),
+        (Wall::ClientCpu, How::Observed),
+        "{verdict:#?}"
+    );
+    let hosts = vec!["c2".to_owned()];
+    assert_eq!(verdict.detail, Some(Detail::ClientHosts { hosts, of: 3 }));
+    // Where one with room is behind too, it is something else.
+    assert_ne!(judged(&[0, 1]).wall, Wall::ClientCpu);
+}
+
+/// Where one host makes the load none of this is asked.
+#[test]
+fn one_client_host_is_not_put_to_rest() {
+    let step = run(&System::default(), Conditions::default());
+    let experiment = step.experiment.unwrap();
+    let mut squeezes = experiment.conditions.iter().flat_map(|it| it.squeezes());
+    assert!(squeezes.all(|squeeze| squeeze != Squeeze::MoreClients));
 }
 
 /// Fewer in flight cost a thread that never rests what it saves by taking several at once; more would bring

@@ -150,6 +150,7 @@ fn detail(verdict: &Verdict) -> Option<String> {
     if verdict.wall == Wall::ClientCpu {
         parts.push(words::CLIENT_WALL.to_owned());
     }
+    parts.extend(words::more_clients(verdict));
     (!parts.is_empty()).then(|| parts.join(" "))
 }
 
