@@ -9,8 +9,6 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use wallfinder_walls::again;
-use wallfinder_walls::beside;
 use wallfinder_walls::elsewhere::Elsewhere;
 use wallfinder_walls::find::{Apparatus, Effort};
 use wallfinder_walls::results::Results;
@@ -18,7 +16,7 @@ use wallfinder_walls::scenario::{Scenario, Server, Told};
 use wallfinder_walls::score::{self, Mark, Outcome, Score};
 use wallfinder_walls::suite::{SMOKE, scenarios};
 use wallfinder_walls::table;
-use wallfinder_walls::{again, alone};
+use wallfinder_walls::{again, alone, beside};
 
 /// The smoke form shows that everything works: shorter windows do.
 const SMOKE_WINDOW: &str = "400ms";

@@ -628,7 +628,7 @@ fn a_wall_is_proved_by_agents_of_a_hub() {
 #[test]
 fn whatever_is_lost_at_a_hub_the_hosts_are_as_they_were() {
     let _turn = alone();
-    let Some(mut joined) = Joined::up("--spin-us 300") else {
+    let Some(joined) = Joined::up("--spin-us 300") else {
         return;
     };
     // Counted there to the last, and each by itself.
