@@ -14,6 +14,8 @@ use wallfinder_protocol::AWAY_MAX;
 use wallfinder_protocol::stream::{Came, Stream};
 use wallfinder_sys::clock;
 
+use crate::order::{self, Sent};
+
 /// Pieces that wait on either side of a session.
 pub(crate) const WAITING_MAX: usize = 16;
 /// Messages that wait to be taken apart; one that finds no room is sent again by the other end.
@@ -117,8 +119,11 @@ async fn carried(
         let is_full = handed_on(&mut stream, heard, closing_ns.is_some());
         if is_connected {
             while let Some(message) = stream.poll_transmit(clock::boottime_ns()) {
-                if client.publish(to.clone(), message.into()).await.is_err() {
-                    return Some("the way to the hub is closed".to_owned());
+                match order::publish(client, to.clone(), message).await {
+                    Sent::Out => {}
+                    // It counts as sent, and lost: it is sent again in its time.
+                    Sent::NoRoom => break,
+                    Sent::Closed => return Some("the way to the hub is closed".to_owned()),
                 }
             }
         }

@@ -28,6 +28,7 @@ use wallfinder_sys::{clock, process};
 use crate::Credentials;
 use crate::carry::{Ends, MESSAGES_MAX, WAITING_MAX, carry};
 use crate::line::{noted, random, spelled};
+use crate::order;
 use crate::subjects::{self, ALL, Here, WhoIsThere};
 
 /// Sessions at once.
@@ -191,7 +192,7 @@ impl<S: Sessions> Joined<'_, S> {
         if let Ok(text) = serde_json::to_vec(&here) {
             let to = subjects::here(&here.name);
             // Who is not heard is asked again.
-            let _ = self.client.publish(to, text.into()).await;
+            let _ = order::publish(&self.client, to, text).await;
         }
     }
 
@@ -215,7 +216,7 @@ impl<S: Sessions> Joined<'_, S> {
             && self.begin(&session, message, ended);
         if !is_begun {
             let to = subjects::say(&self.here.name, &session);
-            let _ = self.client.publish(to, reset().into()).await;
+            let _ = order::publish(&self.client, to, reset()).await;
         }
     }
 

@@ -22,6 +22,7 @@ mod credentials;
 mod folder;
 mod joined;
 mod line;
+mod order;
 mod server;
 mod subjects;
 

@@ -26,6 +26,7 @@ use wallfinder_protocol::{AWAY_MAX, Frames, Greeting};
 use wallfinder_sys::clock;
 
 use crate::carry::{Ends, MESSAGES_MAX, Over, WAITING_MAX, carry};
+use crate::order::{self, Sent};
 use crate::subjects::{self, ALL, HERE_OF_ALL, Here, WhoIsThere};
 use crate::{Credentials, CredentialsError};
 
@@ -298,8 +299,7 @@ async fn who_is_there(
     within: Duration,
     until: &[String],
 ) -> Result<Vec<Present>, String> {
-    let answers = client.subscribe(HERE_OF_ALL).await;
-    let mut answers = answers.map_err(|error| error.to_string())?;
+    let mut answers = order::subscribe(client, HERE_OF_ALL.to_owned()).await?;
     let mut found: BTreeMap<(String, u64), (Here, Offsets)> = BTreeMap::new();
     let mut awaited: BTreeSet<&str> = until.iter().map(String::as_str).collect();
     let mut asked_ns = HashMap::new();
@@ -313,8 +313,9 @@ async fn who_is_there(
                 let question = serde_json::to_vec(&WhoIsThere { number });
                 let question = question.map_err(|error| error.to_string())?;
                 asked_ns.insert(number, clock::monotonic_ns());
-                let sent = client.publish(ALL, question.into()).await;
-                sent.map_err(|error| error.to_string())?;
+                if order::publish(client, ALL.to_owned(), question).await == Sent::Closed {
+                    return Err("the way to the hub is closed".to_owned());
+                }
             }
             Some(message) = answers.next() => {
                 let answered_ns = clock::monotonic_ns();
@@ -363,9 +364,9 @@ impl Carrying {
         close: oneshot::Receiver<()>,
         connected: watch::Receiver<u64>,
     ) -> Over {
-        let answers = match self.client.subscribe(self.say).await {
+        let answers = match order::subscribe(&self.client, self.say).await {
             Ok(answers) => answers,
-            Err(error) => return Over::because(error.to_string(), heard),
+            Err(why) => return Over::because(why, heard),
         };
         let (take, messages) = mpsc::channel(MESSAGES_MAX);
         let taking = tokio::spawn(taken(answers, take));
