@@ -574,12 +574,12 @@ impl Score {
 mod tests {
     use super::*;
     use crate::found::{Kind, Next};
-    use crate::suite::SUITE;
+    use crate::suite::scenarios;
 
     const MINUTES: Duration = Duration::from_secs(300);
 
     fn scenario(name: &str) -> &'static Scenario {
-        SUITE.iter().find(|s| s.name == name).expect("in the suite")
+        scenarios().find(|s| s.name == name).expect("in the suite")
     }
 
     fn found(wall: Wall) -> Found {
