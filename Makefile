@@ -51,10 +51,8 @@ variants: subjects ## Build the echo subjects with other limits of objects and f
 
 # The tool goes to other hosts as it is, whichever C library they have: it holds its own.
 LINKED := -C target-feature=+crt-static
-# What Rust's own linker, which it has on this architecture, finds twice is kept once.
-ifeq ($(shell uname -m),x86_64)
-LINKED += -C link-arg=-Wl,--icf=all
-endif
+# What is there twice is kept once, by a linker that can: Rust's own, which it has on this architecture as rustup installs it.
+FOLDED := ./scripts/folds.sh && echo -C link-arg=-Wl,--icf=all
 # Addresses to be moved take an eighth of a byte each in place of 24, if the C library can read that: glibc from 2.36 on.
 ifneq ($(shell getconf GNU_LIBC_VERSION 2>/dev/null | awk '$$2 >= 2.36'),)
 LINKED += -C link-arg=-Wl,-z,pack-relative-relocs
@@ -62,7 +60,7 @@ endif
 
 .PHONY: build
 build: tools subjects ## Build the tool and the subjects.
-	@$(CARGO) rustc --release --locked -j $(JOBS) -p wallfinder --bin wallfinder -- $(LINKED)
+	@$(CARGO) rustc --release --locked -j $(JOBS) -p wallfinder --bin wallfinder -- $(LINKED) $$($(FOLDED))
 	@./scripts/strip.sh $(WALLFINDER)
 
 PREFIX ?= /usr/local

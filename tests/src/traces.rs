@@ -22,6 +22,13 @@ pub(crate) fn started(pid: u32) {
     }
 }
 
+/// This thread's test is over: what its runs have left behind is nobody's, and is seen by whoever looks.
+pub(crate) fn over() {
+    let mut runs = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
+    let name = thread::current().name().map(str::to_owned);
+    runs.retain(|_, test| Some(&*test) != name.as_ref());
+}
+
 /// Network namespaces, control groups and journals that bear this tool's tag, but for those of a run that another
 /// test started, and of one that lives in another session: somebody measures beside the tests.
 pub fn things_of_ours() -> Vec<String> {

@@ -11,6 +11,8 @@ use std::sync::{Condvar, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Instant;
 
+use crate::traces;
+
 /// Held for as long as the machine is used.
 #[derive(Debug)]
 pub struct Turn {
@@ -173,6 +175,7 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
+        traces::over();
         leave(self.kind, self.host);
         if let Some(path) = std::env::var_os("WALLFINDER_TURNS") {
             let (took, thread) = (self.since.elapsed().as_secs_f64(), thread::current());

@@ -102,7 +102,13 @@ impl Apparatus {
         let start = |(command, cpus): (&str, &str)| beside(command, &self.bin, cpus);
         let neighbours = of_server.into_iter().chain(of_client).map(start);
         let _neighbours: Vec<Held> = neighbours.collect::<Result<_, String>>()?;
-        let _restless = self.restless.then(|| Restless::begin(&self.bin, seed));
+        let restless = self.restless.then(|| Restless::begin(&self.bin, seed));
+        let found = self.found_by_find(scenario, seed);
+        restless.map_or(Ok(()), Restless::end)?;
+        found
+    }
+
+    fn found_by_find(&self, scenario: &Scenario, seed: u64) -> Result<Found, String> {
         if let Some(clients) = self.elsewhere {
             let (wallfinder, bin) = (&self.wallfinder, &self.bin);
             let elsewhere = Elsewhere::start(scenario, wallfinder, bin, SUBJECT_PORT, clients)?;
@@ -328,8 +334,9 @@ fn target(scenario: &Scenario) -> String {
 pub(crate) fn beside(command: &str, bin: &Path, cpus: &str) -> Result<Held, String> {
     let command = words(command);
     let (program, arguments) = command.split_first().ok_or("no neighbour is named")?;
-    Command::new("taskset")
-        .args(["-c", cpus])
+    // Whatever ends the suite, a neighbour does not stay.
+    Command::new("setpriv")
+        .args(["--pdeathsig", "KILL", "taskset", "-c", cpus])
         .arg(bin.join(program))
         .args(arguments)
         .env("WALLFINDER_SUBJECT", "1")

@@ -42,11 +42,11 @@ fn bursts(seed: u64) -> impl Iterator<Item = Burst> {
     })
 }
 
-/// Bursts that go on until the value is dropped.
+/// Bursts that go on until they are ended, or the value is dropped.
 #[derive(Debug)]
 pub struct Restless {
     over: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<Result<(), String>>>,
 }
 
 impl Restless {
@@ -60,28 +60,45 @@ impl Restless {
             thread: Some(thread),
         }
     }
+
+    /// Ends them; the error says why a burst was none.
+    pub fn end(mut self) -> Result<(), String> {
+        self.ended()
+    }
+
+    fn ended(&mut self) -> Result<(), String> {
+        drop(self.over.take());
+        let ended = self.thread.take().map(JoinHandle::join);
+        match ended {
+            Some(Ok(ended)) => ended,
+            Some(Err(_)) => Err("the bursts ended by themselves".to_owned()),
+            None => Ok(()),
+        }
+    }
 }
 
 impl Drop for Restless {
     fn drop(&mut self) {
-        drop(self.over.take());
-        let _ = self.thread.take().map(JoinHandle::join);
+        let _ = self.ended();
     }
 }
 
-fn disturb(bin: &Path, seed: u64, is_over: &Receiver<()>) {
+fn disturb(bin: &Path, seed: u64, is_over: &Receiver<()>) -> Result<(), String> {
     use std::sync::mpsc::RecvTimeoutError::Timeout;
     for burst in bursts(seed) {
         if is_over.recv_timeout(burst.rest) != Err(Timeout) {
-            return;
+            return Ok(());
         }
-        let burning = beside(BURN, bin, burst.cpu);
-        let ended = is_over.recv_timeout(burst.lasts) != Err(Timeout);
-        drop(burning);
-        if ended {
-            return;
+        let mut burning = beside(BURN, bin, burst.cpu)?;
+        let is_last = is_over.recv_timeout(burst.lasts) != Err(Timeout);
+        if burning.has_ended() {
+            return Err(format!("`{BURN}` took no processor: it ended by itself"));
+        }
+        if is_last {
+            return Ok(());
         }
     }
+    unreachable!("bursts are endless")
 }
 
 #[cfg(test)]
@@ -106,5 +123,15 @@ mod tests {
         let since = std::time::Instant::now();
         drop(Restless::begin(Path::new("/nowhere"), 1));
         assert!(since.elapsed() < Duration::from_millis(400));
+    }
+
+    #[test]
+    fn a_burst_that_is_none_is_an_error() {
+        let restless = Restless::begin(Path::new("/nowhere"), 1);
+        // The first of this seed begins and ends by then.
+        let first = bursts(1).next().expect("endless");
+        std::thread::sleep(first.rest + first.lasts + Duration::from_millis(500));
+        let why = restless.end().expect_err("there is no such program");
+        assert!(why.contains("took no processor"), "{why}");
     }
 }

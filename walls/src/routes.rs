@@ -3,7 +3,7 @@
 
 use wallfinder_model::verdict::Wall::{Backend, Downlink, ServerCpu, Wait};
 
-use crate::scenario::Check::{Added, Pairs, Share, Works};
+use crate::scenario::Check::{Added, Pairs, Share, Together};
 use crate::scenario::Server::{self, Subject};
 use crate::scenario::{Behind, Expect, Lift, Of, Ordinary, Scenario};
 use crate::servers::HAPROXY;
@@ -48,14 +48,11 @@ pub const ROUTES: &[Scenario] = &[
         expect: Expect::Wall {
             walls: &[Downlink],
             detail: None,
-            checks: &[
-                Share {
-                    name: "image",
-                    of: Of::Bytes,
-                    truth: 0.99,
-                },
-                Pairs(&[]),
-            ],
+            checks: &[Share {
+                name: "image",
+                of: Of::Bytes,
+                truth: 0.99,
+            }],
         },
         lift: Lift::by_half("-c 16 --traffic {mixes}/bytes-half.toml", "image"),
         ..PLAIN
@@ -112,13 +109,7 @@ pub const ROUTES: &[Scenario] = &[
         expect: Expect::Wall {
             walls: &[ServerCpu],
             detail: None,
-            checks: &[
-                Pairs(&[["cached", "evict"]]),
-                Works {
-                    function: "fill_cache",
-                    name: "cached",
-                },
-            ],
+            checks: &[Pairs(&[["cached", "evict"]]), Together("fill_cache")],
         },
         ..PLAIN
     },

@@ -46,7 +46,8 @@ pub struct Scenario {
 impl Scenario {
     /// Whether `find` is to look inside the server.
     pub fn looks_inside(&self) -> bool {
-        let is_of_functions = |check: &Check| matches!(check, Check::Works { .. });
+        let is_of_functions =
+            |check: &Check| matches!(check, Check::Together(_) | Check::Works { .. });
         let checks = match self.expect {
             Expect::Wall { checks, .. } => checks,
             Expect::NoEffect => &[],
@@ -159,6 +160,9 @@ pub enum Check {
     },
     /// The requests that cost each other: these pairs, and no others.
     Pairs(&'static [[&'static str; 2]]),
+    /// This function, or one with this word in its name, is told of requests that cost each other; the server is looked
+    /// into.
+    Together(&'static str),
     /// A function that works for one request alone is told of it; the server is looked into.
     Works {
         /// The function, or a word of its name.

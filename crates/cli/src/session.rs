@@ -314,15 +314,25 @@ impl Session {
                 return Ok(false);
             }
             let what = format!("nothing: other weights of the mix, {nth} of {of}");
-            self.once_more(&what, order, |step, asked| {
-                let asked = match asked {
-                    Ok(asked) => asked,
-                    Err(error) => return Some(format!("other weights were not measured: {error}")),
-                };
-                step.mix_windows.push(mix_window(&asked));
-                is_open = routes::fill(step);
-                None
-            })?;
+            // Without all of its windows it is not told which requests cost each other: one that failed is tried again.
+            let mut is_measured = false;
+            for is_last in [false, true] {
+                if is_measured {
+                    break;
+                }
+                self.once_more(&what, order, |step, asked| match asked {
+                    Ok(asked) => {
+                        step.mix_windows.push(mix_window(&asked));
+                        (is_open, is_measured) = (routes::fill(step), true);
+                        None
+                    }
+                    Err(error) => is_last.then(|| {
+                        format!(
+                            "other weights were not measured, so requests that cost each other were not looked for: {error}"
+                        )
+                    }),
+                })?;
+            }
         }
         Ok(is_open)
     }

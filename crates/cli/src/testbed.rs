@@ -202,10 +202,16 @@ impl Testbed {
         Ok(set_up.known())
     }
 
-    /// Has set-up made again where it failed at the last start of the server; an error says that it failed again.
+    /// Has set-up made again where it failed at the last start of the server, once what was made of it is taken down; an
+    /// error says that it failed again.
     pub(crate) fn prepare(&mut self) -> Result<(), String> {
         match self.set_up.get_mut() {
-            Some(set_up) if !set_up.is_whole() => set_up.make_again(),
+            Some(set_up) if !set_up.is_whole() => {
+                let shared = set_up.shared();
+                let _turn = shared.as_ref().map(|shared| shared.turn());
+                set_up.take_down();
+                set_up.make_again()
+            }
             _ => Ok(()),
         }
     }

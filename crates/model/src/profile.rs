@@ -253,6 +253,9 @@ impl Profiles {
     }
 }
 
+/// The most functions that a reading keeps: so many with the most of their own, and so many with what they call.
+pub const FUNCTIONS_MAX: usize = 60;
+
 /// What a profile says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

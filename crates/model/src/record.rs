@@ -9,7 +9,7 @@ use crate::chart::Chart;
 use crate::environment::Environment;
 use crate::experiment::Experiment;
 use crate::plan::{Load, Plan, Target};
-use crate::profile::{FunctionPart, Profiles, Reading};
+use crate::profile::{FUNCTIONS_MAX, FunctionPart, Profiles, Reading};
 use crate::scenario::Scenario;
 use crate::sizes::Sizes;
 use crate::telemetry::{CpuUse, Sample, Telemetry};
@@ -598,6 +598,9 @@ pub struct Interference {
     pub share_high: f64,
     /// How often chance shows as much of any pair.
     pub chance: f64,
+    /// Of CPU time of a server that was looked into: functions whose time is mostly this, the dearest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub functions: Vec<String>,
 }
 
 /// What requests use, and whose it is.
@@ -619,17 +622,25 @@ pub enum UsedBy {
 pub struct MixStacks {
     /// CPU time of all of them, in nanoseconds.
     pub total: i64,
-    /// By function, those with a hundredth of it at the least.
+    /// By function, those with a thousandth of it at the least.
     pub functions: Vec<FunctionPart>,
+    /// One that is not among them has so much with what it calls, at the most.
+    #[serde(default)]
+    pub unlisted_most: i64,
 }
 
 impl MixStacks {
     /// Of a reading, without what is a trifle.
     pub fn of(reading: &Reading) -> MixStacks {
-        let is_kept = |part: &&FunctionPart| 100 * part.with_callees >= reading.total;
+        let is_kept = |part: &&FunctionPart| 1_000 * part.with_callees >= reading.total;
+        let mut all: Vec<i64> = reading.functions.iter().map(|of| of.with_callees).collect();
+        all.sort_unstable_by(|one, other| other.cmp(one));
+        // A reading keeps so many, and those with the most.
+        let last = all.get(FUNCTIONS_MAX - 1).copied();
         MixStacks {
             total: reading.total,
             functions: reading.functions.iter().filter(is_kept).cloned().collect(),
+            unlisted_most: last.unwrap_or(0).max(reading.total / 1_000),
         }
     }
 }

@@ -228,9 +228,14 @@ fn beside(pair: &Interference) -> String {
             "holds a lock that the other needs",
         ),
     };
+    let names: Vec<&str> = pair.functions.iter().map(|name| short(name)).collect();
+    let mostly = match names.as_slice() {
+        [] => String::new(),
+        names => format!(", mostly in {}", names.join(", ")),
+    };
     format!(
-        "{one} and {other} cost each other: {share} % [{low}, {high}] of {of} is what neither takes without the other, as \
-         where one {cause}."
+        "{one} and {other} cost each other: {share} % [{low}, {high}] of {of} is what neither takes without the other{mostly}, \
+         as where one {cause}."
     )
 }
 
@@ -337,6 +342,7 @@ mod tests {
             share_low: 0.25,
             share_high: 0.374,
             chance: 1e-5,
+            functions: Vec::new(),
         };
         assert_eq!(
             beside(&pair(UsedBy::Server)),
@@ -344,6 +350,11 @@ mod tests {
              other, as where one empties a cache that the other uses."
         );
         assert!(beside(&pair(UsedBy::Wait)).contains("of the time for which requests wait"));
+        let mut filled = pair(UsedBy::Server);
+        filled.functions.push("shop/cache.Fill".to_owned());
+        assert!(
+            beside(&filled).contains("takes without the other, mostly in cache.Fill, as where")
+        );
         let function = |name: &str, part| FunctionCost {
             name: name.to_owned(),
             part,

@@ -18,6 +18,10 @@ use wallfinder_wire::mix::{
 use crate::compile::{Compiler, Once, Refresh};
 use crate::slots::{Scope, text};
 
+/// Said where a number is missing that may be one of an enum.
+const BY_NUMBER: &str = "; an enum goes by its number here, and by its name where all places of the message are columns of one \
+                         [data] of at most 100000 rows";
+
 /// Rows for which messages are encoded before the load, at the most.
 const ENCODED_ROWS_MAX: usize = 100_000;
 
@@ -96,13 +100,17 @@ impl Compiler<'_> {
             let cell = |row: &Row| row.0.get(usize::from(column)).cloned().unwrap_or_default();
             let is_wrong = |row: &Row| !scalar.accepts(&cell(row));
             if let Some(nth) = table.rows().iter().position(is_wrong) {
+                // What the cell holds may be a secret in the wrong column.
                 return Err(format!(
-                    "row {} of [data.{}] has `{}` in `{}`, which is no {}",
+                    "what row {} of [data.{}] has in `{}` is no {}{}",
                     nth + 1,
                     table.name,
-                    String::from_utf8_lossy(&cell(&table.rows()[nth])),
                     table.columns[usize::from(column)],
-                    scalar.name()
+                    scalar.name(),
+                    match scalar {
+                        Scalar::Int32 => BY_NUMBER,
+                        _ => "",
+                    }
                 ));
             }
         }

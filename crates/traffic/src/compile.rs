@@ -1003,7 +1003,7 @@ steps = [
         let why = made(&text("'x'", "/7")).expect_err("no number");
         assert!(why.contains("shop.toml:9:"), "{why}");
         assert!(
-            why.contains("row 2 of [data.a] has `x` in `n`, which is no int64"),
+            why.contains("what row 2 of [data.a] has in `n` is no int64"),
             "{why}"
         );
         let why = made(&text("3", "/x")).expect_err("no field");

@@ -532,6 +532,13 @@ service S { rpc Call(All) returns (All); rpc Stream(stream All) returns (All); }
     /// Whatever stands in the places, the message reads as if it had been written there.
     #[test]
     fn a_filled_in_message_is_the_message() {
+        // Descriptors, JSON and cases of a build for developers need more than a test's thread has.
+        let thread = std::thread::Builder::new().stack_size(16 << 20);
+        let ended = thread.spawn(in_many_cases).expect("a thread").join();
+        ended.expect("each case holds");
+    }
+
+    fn in_many_cases() {
         let method = method("Call");
         proptest!(|(text in "[^\\p{C}<>]{0,200}", number in any::<i64>(), small in any::<i32>())| {
             let (number, small) = (number.to_string(), small.to_string());

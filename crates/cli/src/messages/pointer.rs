@@ -1,7 +1,7 @@
 //! Where a pointer of JSON leads in a message of protobuf: to the numbers of its fields.
 
 use prost_reflect::{FieldDescriptor, Kind, MessageDescriptor};
-use wallfinder_wire::mix::{FieldPath, FieldStep, Which};
+use wallfinder_wire::mix::{FieldPath, FieldStep, Key, Which};
 
 use super::places::field_of;
 use super::{kind_name, scalar_of};
@@ -78,8 +78,7 @@ fn which(field: &FieldDescriptor, token: String) -> Option<Which> {
     match field.kind() {
         Kind::Message(entry) if field.is_map() => {
             let scalar = scalar_of(&entry.map_entry_key_field().kind())?;
-            let is_key = scalar.accepts(token.as_bytes());
-            is_key.then(|| Which::Key(scalar, token.into_bytes()))
+            Key::of(scalar, &token).map(Which::Key)
         }
         _ => token.parse().ok().map(Which::Nth),
     }
@@ -108,8 +107,11 @@ service Orders { rpc Get(Order) returns (Order); }
     }
 
     fn compiled(text: &str) -> prost_reflect::DescriptorPool {
-        let folder =
-            std::env::temp_dir().join(format!("wallfinder-pointer-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!(
+            "wallfinder-pointer-{}-{:?}",
+            std::process::id(),
+            std::thread::current().id()
+        ));
         std::fs::create_dir_all(&folder).unwrap();
         let file = folder.join("shop.proto");
         std::fs::write(&file, text).unwrap();
@@ -121,7 +123,7 @@ service Orders { rpc Get(Order) returns (Order); }
     #[test]
     fn a_pointer_becomes_the_numbers_of_fields() {
         let order = order();
-        let key = Which::Key(Scalar::Int32, b"-7".to_vec());
+        let key = Which::Key(Key::of(Scalar::Int32, "-7").expect("a key"));
         for (pointer, steps, scalar, has_default) in [
             ("/name", vec![(1, Which::Only)], Scalar::Text, true),
             ("/count", vec![(6, Which::Only)], Scalar::Int64, false),

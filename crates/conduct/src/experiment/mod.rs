@@ -215,6 +215,10 @@ pub fn experiment(
     let relayed = relayed(order.step);
     conducting.lever_set.release();
     let closed = conducting.end_load(&mut experiment);
+    let connections = conducting.connections();
+    if let Some(unprepared) = conducting.unprepared.filter(|unprepared| unprepared.fails) {
+        experiment.intervals.truncate(unprepared.from.1);
+    }
     let ended = ended.and(closed);
     match &ended {
         Ok(()) => tracing::info!(windows = experiment.windows.len(), "experiment has ended"),
@@ -227,7 +231,7 @@ pub fn experiment(
         Err(error) => experiment.cut_short = Some(error.to_string()),
         Ok(()) => {}
     }
-    experiment.setting.connections = conducting.connections();
+    experiment.setting.connections = connections;
     let mut doubts = conducting.gaps;
     doubts.extend(relayed.as_ref().and_then(of_relay));
     Ok((experiment, doubts))
@@ -333,6 +337,16 @@ const UNPREPARED_FAILURES_MAX: f64 = 0.01;
 /// Interrupted by a signal.
 const INTERRUPTED: &str = "interrupted";
 
+/// A server at which what is made before a load failed.
+struct Unprepared {
+    /// Why.
+    why: String,
+    /// The first window there, and the first interval.
+    from: (usize, usize),
+    /// Requests failed there, and what was measured there counts for nothing.
+    fails: bool,
+}
+
 struct Conducting<'c> {
     loads: Loads<'c>,
     /// The load that is held; none while the server is started.
@@ -345,8 +359,8 @@ struct Conducting<'c> {
     audience: &'c mut dyn ExperimentAudience,
     restart: Option<&'c mut dyn Restart>,
     restarts: u32,
-    /// Since a start at which what is made before a load failed: the first window from there on, and why.
-    unprepared: Option<(usize, String)>,
+    /// Since a start at which what is made before a load failed.
+    unprepared: Option<Unprepared>,
     round: u32,
     /// Slices that have ended since the last window.
     slices: Vec<Interval>,
@@ -399,10 +413,15 @@ impl Conducting<'_> {
     }
 
     /// Whether requests fail at a server that nothing was prepared at, and did not before: its windows are taken back.
+    /// Where something is squeezed they may fail for that.
     fn fails_unprepared(&mut self, experiment: &mut Experiment) -> bool {
-        let (Some((first, why)), Some(last)) = (&self.unprepared, experiment.windows.last()) else {
+        let (Some(unprepared), Some(last)) = (&mut self.unprepared, experiment.windows.last())
+        else {
             return false;
         };
+        if last.condition != 0 {
+            return false;
+        }
         let failed = |answered: u64, failed: u64| failed as f64 / (answered + failed).max(1) as f64;
         let counts = &self.loads.base.counts;
         let before = failed(counts.answered, counts.failed.values().sum());
@@ -411,12 +430,13 @@ impl Conducting<'_> {
         if is_well {
             return false;
         }
-        tracing::warn!(%why, "experiment ends: requests fail at a server that was not prepared");
+        tracing::warn!(why = %unprepared.why, "experiment ends: requests fail at a server that was not prepared");
         self.gaps.push(Caveat::Note {
             text: "Requests failed at that server, so what was measured before it was started anew counts alone."
                 .to_owned(),
         });
-        experiment.windows.truncate(*first);
+        unprepared.fails = true;
+        experiment.windows.truncate(unprepared.from.0);
         true
     }
 
@@ -464,7 +484,11 @@ impl Conducting<'_> {
                 self.round + 1
             );
             self.gaps.push(Caveat::Note { text });
-            self.unprepared = Some((experiment.windows.len(), why));
+            self.unprepared = Some(Unprepared {
+                why,
+                from: (experiment.windows.len(), experiment.intervals.len()),
+                fails: false,
+            });
             self.restart = None;
         }
         tracing::info!(

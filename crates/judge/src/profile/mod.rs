@@ -33,13 +33,11 @@ pub use whole::{Doubt, doubts, is_go_futex, is_go_lock};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use wallfinder_model::profile::{
-    FunctionPart, Measure, Part, Profile, ProfileKind, Reading, Reconciliation, Site, StackSample,
+    FUNCTIONS_MAX, FunctionPart, Measure, Part, Profile, ProfileKind, Reading, Reconciliation,
+    Site, StackSample,
 };
 
 use rules::Origin;
-
-/// The most functions that a reading keeps.
-const FUNCTIONS_MAX: usize = 60;
 
 /// What functions are called that have no name, and stacks without frames.
 const NAMELESS: &str = "(no symbol)";

@@ -61,9 +61,14 @@ pub(super) fn ceilings(
         let demand = by_demand(views, wall)
             .and_then(|ceiling| positive(ceiling / throughput))
             .filter(|_| !beyond);
-        // What the client spins may be taken from a backend on its processors, which is the wall: where the client's use
-        // says that it has far more, the squeeze read the wall once more.
-        let may_feed = wall == Wall::ClientCpu && walls.contains(&Wall::Backend);
+        // What the client spins may be taken from a backend on its processors, which is the wall; what is stolen from a server
+        // wakes those later who hold what others wait for. Where telemetry says that the processors have far more, the
+        // squeeze read the wall once more.
+        let may_feed = match wall {
+            Wall::ClientCpu => readings.client_is_shared && walls.contains(&Wall::Backend),
+            Wall::ServerCpu => walls.contains(&Wall::Wait),
+            _ => false,
+        };
         let is_beyond = |ceiling: &Ceiling| {
             let reach = ceiling.interval.map_or(ceiling.ratio, |(_, high)| high);
             demand.is_some_and(|demand| demand > reach)
@@ -214,13 +219,14 @@ mod tests {
     use crate::proof::synthetic::experiment_of;
 
     fn ceiling_of(answers: [f64; 3]) -> Option<Ceiling> {
-        ceiling_beside(answers, &[], &[])
+        ceiling_beside(answers, &[], &[], false)
     }
 
     fn ceiling_beside(
         answers: [f64; 3],
         views: &[ResourceView],
         walls: &[Wall],
+        is_shared: bool,
     ) -> Option<Ceiling> {
         let doses = [0.8, 0.65, 0.5];
         let conditions: Vec<(Squeeze, f64)> = doses
@@ -235,7 +241,8 @@ mod tests {
             }
         }
         windows.push((0, 1000.0));
-        let readings = Readings::of(&experiment_of(&conditions, &windows));
+        let mut readings = Readings::of(&experiment_of(&conditions, &windows));
+        readings.client_is_shared = is_shared;
         ceilings(&readings, views, 1000.0, walls)
             .get(&Wall::ClientCpu)
             .copied()
@@ -251,13 +258,38 @@ mod tests {
             ceiling: Some(16_000.0),
             saturation: None,
         };
-        let ratio = |walls: &[Wall]| {
+        let ratio = |walls: &[Wall], is_shared: bool| {
             let views = std::slice::from_ref(&client);
-            let found = ceiling_beside([930.0, 800.0, 600.0], views, walls);
+            let found = ceiling_beside([930.0, 800.0, 600.0], views, walls, is_shared);
             found.expect("it was squeezed").ratio
         };
-        assert!(ratio(&[]) < 1.3);
-        assert!(ratio(&[Wall::Backend]) > 10.0);
+        assert!(ratio(&[], true) < 1.3);
+        assert!(ratio(&[Wall::Backend], true) > 10.0);
+        // The backend has processors of its own.
+        assert!(ratio(&[Wall::Backend], false) < 1.3);
+    }
+
+    /// A CPU stealer wakes those later who sleep under a lock, at a server that is at work for a quarter of its time.
+    #[test]
+    fn a_server_that_waits_is_slower_without_being_full() {
+        let ratio = |utilisation: f64, walls: &[Wall]| {
+            let server = ResourceView {
+                wall: Wall::ServerCpu,
+                utilisation,
+                demand_s: Some(utilisation / 1000.0),
+                ceiling: Some(1000.0 / utilisation),
+                saturation: None,
+            };
+            let conditions = [(Squeeze::ServerSpeed, 0.8), (Squeeze::ServerSpeed, 0.5)];
+            let windows = (0..4).flat_map(|_| [(0, 1000.0), (1, 930.0), (2, 630.0)]);
+            let windows: Vec<(u32, f64)> = windows.chain([(0, 1000.0)]).collect();
+            let readings = Readings::of(&experiment_of(&conditions, &windows));
+            ceilings(&readings, &[server], 1000.0, walls)[&Wall::ServerCpu].ratio
+        };
+        assert!((ratio(0.25, &[Wall::Wait]) - 4.0).abs() < 1e-9);
+        // One that is at work for most of its time is full soon.
+        assert!((ratio(0.8, &[Wall::Wait]) - 1.26).abs() < 0.03);
+        assert!((ratio(0.25, &[Wall::Downlink]) - 1.26).abs() < 0.03);
     }
 
     #[test]

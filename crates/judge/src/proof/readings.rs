@@ -127,6 +127,8 @@ pub(super) struct Readings {
     /// Whether a pause before each request takes nothing but time: nothing says that the load generator's
     /// processors are full, and making pauses is work for them.
     pause_is_free: bool,
+    /// Whether something else runs on the load generator's processors, from which its own squeeze takes.
+    pub(super) client_is_shared: bool,
 }
 
 impl Reading {
@@ -378,6 +380,7 @@ impl Readings {
             all,
             together: together.collect(),
             pause_is_free: true,
+            client_is_shared: !experiment.setting.client_neighbours.is_empty(),
         }
     }
 

@@ -2,19 +2,22 @@
 //! kind, as CPU time is.
 //!
 //! A function is told of a kind where most of its time is that kind's, more of it than of the server's time altogether,
-//! both beyond what chance gives over all functions and kinds. So what serves every request is nobody's.
+//! both beyond what chance gives over all functions and kinds. So what serves every request is nobody's. Of kinds that cost
+//! each other the time that neither takes without the other is no kind's, and functions are told of it in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use wallfinder_model::record::{FunctionCost, MixWindow};
 
-use super::cost;
-use super::linear::{Fit, Pair, Windows};
+use super::linear::{Estimate, Fit, Pair, Windows};
+use super::spread;
 use crate::profile::is_named;
 use crate::student::quantile;
 
 /// A function with less than this of every window is left alone.
 const SHARE_MIN: f64 = 0.02;
+/// Share of a window that counts as none.
+const TRIFLE: f64 = 0.002;
 /// Least part of what a kind costs the server.
 const PART_MIN: f64 = 0.1;
 /// Least share of the function that is the kind's.
@@ -24,21 +27,30 @@ const NEAR: f64 = 0.9;
 /// Told of a kind, at the most.
 const TOLD_MAX: usize = 3;
 
-/// By kind, the functions that are told of it, the dearest first. `beside` has the server's CPU time, of which `pairs` cost
-/// each other. Nothing where stacks were not sampled in every window.
+/// Functions that are told of somebody, the dearest first.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Whose {
+    /// By kind.
+    pub(super) kinds: BTreeMap<usize, Vec<FunctionCost>>,
+    /// By pair, those of what neither takes without the other.
+    pub(super) pairs: BTreeMap<usize, Vec<FunctionCost>>,
+}
+
+/// Whose the server's functions are. `beside` has its CPU time, of which `pairs` cost each other. Nobody's where stacks
+/// were not sampled in every window.
 pub(super) fn functions(
     windows: &[MixWindow],
     beside: &Windows<'_>,
     pairs: &[Pair],
     own: &[f64],
-) -> BTreeMap<usize, Vec<FunctionCost>> {
-    let mut told: BTreeMap<usize, Vec<FunctionCost>> = BTreeMap::new();
+) -> Whose {
+    let mut told = Whose::default();
     let (Some(samples), Some(server)) = (Samples::of(windows), Fit::of(beside, pairs, None)) else {
         return told;
     };
     let names = samples.names();
     let sure = quantile(
-        0.05 / (names.len() * own.len()).max(1) as f64,
+        0.05 / (names.len() * (own.len() + pairs.len())).max(1) as f64,
         server.degrees as f64,
     );
     let usual = quantile(0.05, server.degrees as f64);
@@ -56,30 +68,38 @@ pub(super) fn functions(
         let Some(fit) = Fit::of(&windows, pairs, None).filter(|fit| fit.whole(own) > 0.0) else {
             continue;
         };
-        for kind in 0..own.len() {
-            let (each, share) = (fit.one_more(kind, own), fit.share(kind, own));
-            let all = server.one_more(kind, own);
-            let of_server = server.share(kind, own);
-            let most = OWN_MIN.max(of_server.value + usual * of_server.error);
+        // What one more takes, or the pair in all, of the function and of the server, and both shares.
+        let of_kind = |fit: &Fit, kind: usize| (fit.one_more(kind, own), fit.share(kind, own));
+        let of_pair = |fit: &Fit, nth: usize| (fit.pair(nth, own), fit.share_of_pair(nth, own));
+        let told_of = |(each, share): (Estimate, Estimate), of_server: (Estimate, Estimate)| {
+            let (all, whole) = of_server;
+            let most = OWN_MIN.max(whole.value + usual * whole.error);
             let part = each.value / all.value;
             let is_told = each.value > sure * each.error
                 && share.value - sure * share.error > most
                 && part >= PART_MIN;
-            if is_told {
-                let error = ((each.error / all.value).powi(2)
-                    + (part * all.error / all.value).powi(2))
-                .sqrt();
-                told.entry(kind).or_default().push(FunctionCost {
-                    name: name.to_owned(),
-                    cost: cost(&fit, kind, own),
-                    part,
-                    part_low: part - usual * error,
-                    part_high: part + usual * error,
-                });
-            }
+            let error =
+                ((each.error / all.value).powi(2) + (part * all.error / all.value).powi(2)).sqrt();
+            is_told.then(|| FunctionCost {
+                name: name.to_owned(),
+                cost: spread(each, share, usual),
+                part,
+                part_low: part - usual * error,
+                part_high: part + usual * error,
+            })
+        };
+        for kind in 0..own.len() {
+            let found = told_of(of_kind(&fit, kind), of_kind(&server, kind));
+            told.kinds.entry(kind).or_default().extend(found);
+        }
+        for nth in 0..pairs.len() {
+            let found = told_of(of_pair(&fit, nth), of_pair(&server, nth));
+            told.pairs.entry(nth).or_default().extend(found);
         }
     }
-    told.values_mut().for_each(innermost);
+    let all = told.kinds.values_mut().chain(told.pairs.values_mut());
+    all.for_each(innermost);
+    told.kinds.retain(|_, functions| !functions.is_empty());
     told
 }
 
@@ -103,7 +123,15 @@ fn innermost(functions: &mut Vec<FunctionCost>) {
 
 /// What was sampled in each window: all of it, and by function.
 struct Samples<'w> {
-    windows: Vec<(f64, BTreeMap<&'w str, i64>)>,
+    windows: Vec<Window<'w>>,
+}
+
+/// Those of a window.
+struct Window<'w> {
+    total: f64,
+    functions: BTreeMap<&'w str, i64>,
+    /// One that is not listed has so little that it counts as none.
+    lacks_trifles: bool,
 }
 
 impl<'w> Samples<'w> {
@@ -112,31 +140,39 @@ impl<'w> Samples<'w> {
             let stacks = window.stacks.as_ref().filter(|stacks| stacks.total > 0)?;
             let each = stacks.functions.iter();
             let by_name = each.map(|part| (part.name.as_str(), part.with_callees));
-            Some((stacks.total as f64, by_name.collect()))
+            Some(Window {
+                total: stacks.total as f64,
+                functions: by_name.collect(),
+                lacks_trifles: stacks.unlisted_most as f64 <= TRIFLE * stacks.total as f64,
+            })
         };
         let windows: Option<Vec<_>> = windows.iter().map(one).collect();
         Some(Samples { windows: windows? })
     }
 
-    /// Of functions that are more than a trifle in some window.
+    /// Of functions that are more than a trifle in some window, and of which it is known what they have in each: one
+    /// that is not listed where its request is rare would seem to grow faster than that request.
     fn names(&self) -> BTreeSet<&'w str> {
-        let of_window = |(total, functions): &(f64, BTreeMap<&'w str, i64>)| {
-            let least = SHARE_MIN * total;
-            let heavy = functions
-                .iter()
-                .filter(|(name, value)| is_named(name) && **value as f64 >= least);
+        let of_window = |window: &Window<'w>| {
+            let least = SHARE_MIN * window.total;
+            let each = window.functions.iter();
+            let heavy = each.filter(|(name, value)| is_named(name) && **value as f64 >= least);
             heavy.map(|(name, _)| *name).collect::<Vec<_>>()
         };
-        self.windows.iter().flat_map(of_window).collect()
+        let is_known = |name: &&str| {
+            let known = |of: &Window<'w>| of.lacks_trifles || of.functions.contains_key(name);
+            self.windows.iter().all(known)
+        };
+        let heavy = self.windows.iter().flat_map(of_window);
+        heavy.filter(is_known).collect()
     }
 
     /// A function's share in each window; none where it is too small to be kept.
     fn shares(&self, name: &str) -> impl Iterator<Item = f64> + '_ {
         let name = name.to_owned();
-        let one = move |(total, functions): &(f64, BTreeMap<&'w str, i64>)| {
-            functions
-                .get(name.as_str())
-                .map_or(0.0, |value| *value as f64 / total)
+        let one = move |window: &Window<'w>| {
+            let value = window.functions.get(name.as_str());
+            value.map_or(0.0, |value| *value as f64 / window.total)
         };
         self.windows.iter().map(one)
     }
@@ -150,6 +186,7 @@ mod tests {
 
     use super::*;
     use crate::routes::design::weights;
+    use crate::routes::linear::Among;
 
     const OWN: [u32; 3] = [50, 40, 10];
     /// CPU time of one of each in functions: all serve, one sorts in what ranks, and one copies for two of them.
@@ -162,33 +199,49 @@ mod tests {
         ("(no symbol)", [0.0, 9.0, 0.0]),
     ];
 
+    /// The first two take turns with each other.
+    const TURNS: Pair = Pair {
+        kinds: (0, 1),
+        among: Among::Both,
+    };
+
     fn told(samples: f64, seed: u64) -> BTreeMap<usize, Vec<FunctionCost>> {
+        whose(samples, seed, 0.0, |_| {}).kinds
+    }
+
+    /// What is told where a turn costs so much, in `fill`, and windows lack something.
+    fn whose(samples: f64, seed: u64, turn: f64, lack: impl Fn(&mut MixStacks)) -> Whose {
         let mut random = Rng::with_seed(seed);
         let (mut counts, mut windows) = (Vec::new(), Vec::new());
+        let mut all = FUNCTIONS.to_vec();
+        all.push(("fill", [0.0; 3]));
         for drawn in weights(&OWN, seed) {
             let drawn: Vec<f64> = drawn.into_iter().map(f64::from).collect();
-            let takes = |of: &[f64; 3]| {
-                drawn
-                    .iter()
-                    .zip(of)
-                    .map(|(count, cost)| count * cost)
-                    .sum::<f64>()
+            let takes = |(name, of): &(&str, [f64; 3])| {
+                let turns = match *name {
+                    "serve" | "fill" => turn * TURNS.times(&drawn),
+                    _ => 0.0,
+                };
+                let alone = drawn.iter().zip(of).map(|(count, cost)| count * cost);
+                alone.sum::<f64>() + turns
             };
-            let whole = takes(&FUNCTIONS[0].1);
-            let mut part = |(name, of): &(&str, [f64; 3])| {
+            let whole = takes(&all[0]);
+            let mut part = |of: &(&str, [f64; 3])| {
                 let share = takes(of) / whole;
                 let normal: f64 = (0..12).map(|_| random.f64() - 0.5).sum();
                 let sampled = samples * share + (samples * share * (1.0 - share)).sqrt() * normal;
                 FunctionPart {
-                    name: (*name).to_owned(),
+                    name: of.0.to_owned(),
                     own: 0,
                     with_callees: sampled.max(0.0) as i64,
                 }
             };
-            let stacks = MixStacks {
+            let mut stacks = MixStacks {
                 total: samples as i64,
-                functions: FUNCTIONS.iter().map(&mut part).collect(),
+                functions: all.iter().map(&mut part).collect(),
+                unlisted_most: 0,
             };
+            lack(&mut stacks);
             windows.push(MixWindow {
                 stacks: Some(stacks),
                 ..MixWindow::default()
@@ -196,15 +249,23 @@ mod tests {
             counts.push(drawn.iter().map(|count| count / whole).collect());
         }
         let used = vec![1.0; counts.len()];
-        functions(
-            &windows,
-            &Windows {
-                counts: &counts,
-                used: &used,
-            },
-            &[],
-            &OWN.map(f64::from),
-        )
+        let beside = Windows {
+            counts: &counts,
+            used: &used,
+        };
+        let pairs = if turn > 0.0 { &[TURNS][..] } else { &[] };
+        functions(&windows, &beside, pairs, &OWN.map(f64::from))
+    }
+
+    /// A cache that one empties and the other fills: the filling is neither's.
+    #[test]
+    fn what_neither_takes_without_the_other_has_functions_of_its_own() {
+        let whose = whose(20_000.0, 3, 80.0, |_| {});
+        let names: Vec<&str> = whose.pairs[&0].iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["fill"]);
+        let of_kinds = whose.kinds.values().flatten();
+        assert!(of_kinds.clone().all(|it| it.name != "fill"), "{whose:?}");
+        assert!(of_kinds.clone().any(|it| it.name == "sort"), "{whose:?}");
     }
 
     #[test]
@@ -222,6 +283,26 @@ mod tests {
         assert!((sort.part - 0.88).abs() < 0.03, "{sort:?}");
         assert!((sort.part_low..=sort.part_high).contains(&0.88), "{sort:?}");
         assert!((sort.cost.each - 176.0).abs() < 5.0, "{sort:?}");
+    }
+
+    /// A function that is left out where it is rare would seem to grow faster than its request.
+    #[test]
+    fn what_a_window_may_have_left_out_is_told_of_no_request() {
+        let rare = |stacks: &mut MixStacks| {
+            let total = stacks.total;
+            let left_out =
+                |part: &FunctionPart| part.name == "sort" && 3 * part.with_callees < total;
+            stacks.functions.retain(|part| !left_out(part));
+            stacks.unlisted_most = total / 3;
+        };
+        let has_sort = |told: &BTreeMap<usize, Vec<FunctionCost>>| {
+            let mut all = told.values().flatten();
+            all.any(|function| function.name == "sort")
+        };
+        let told = whose(20_000.0, 1, 0.0, rare).kinds;
+        assert!(!has_sort(&told), "{told:?}");
+        let trifles = |stacks: &mut MixStacks| stacks.unlisted_most = stacks.total / 1_000;
+        assert!(has_sort(&whose(20_000.0, 1, 0.0, trifles).kinds));
     }
 
     /// What serves all is nobody's, and few samples tell less, but nothing wrong.
@@ -249,6 +330,10 @@ mod tests {
             counts: &counts,
             used: &[1.0; 12],
         };
-        assert!(functions(&windows, &beside, &[], &[1.0, 2.0, 3.0]).is_empty());
+        assert!(
+            functions(&windows, &beside, &[], &[1.0, 2.0, 3.0])
+                .kinds
+                .is_empty()
+        );
     }
 }

@@ -37,7 +37,7 @@ pub(super) enum Among {
 
 impl Pair {
     /// How often, at so many of each kind.
-    fn times(&self, counts: &[f64]) -> f64 {
+    pub(super) fn times(&self, counts: &[f64]) -> f64 {
         let (a, b) = (counts[self.kinds.0], counts[self.kinds.1]);
         a * b / self.whole(counts)
     }
@@ -183,12 +183,21 @@ impl Fit {
         self.part(own, counts)
     }
 
+    /// What the `nth` pair takes, at so many of each kind.
+    pub(super) fn pair(&self, nth: usize, counts: &[f64]) -> Estimate {
+        self.sum(&self.only_pair(nth, counts))
+    }
+
     /// The share of what the `nth` pair takes in the whole.
     pub(super) fn share_of_pair(&self, nth: usize, counts: &[f64]) -> Estimate {
+        self.part(self.only_pair(nth, counts), counts)
+    }
+
+    fn only_pair(&self, nth: usize, counts: &[f64]) -> Vec<f64> {
         let mut own = vec![0.0; self.values.len()];
         let at = counts.len() + nth;
         own[at] = columns(counts, &self.pairs)[at];
-        self.part(own, counts)
+        own
     }
 
     /// The `nth` pair over its standard error.

@@ -27,6 +27,7 @@ use wallfinder_model::{Step, Wall};
 use crate::finite::median;
 use crate::student::quantile;
 use design::{parcels, windows_needed};
+use functions::Whose;
 use interference::{Found, look};
 use linear::{Estimate, Fit, Pair, Windows};
 
@@ -87,13 +88,13 @@ pub struct Told {
 pub fn told(windows: &[MixWindow], requests: &[RequestKind], wall: Option<Wall>) -> Option<Told> {
     let mix = Mix::of(windows, requests, wall)?;
     let functions = mix.functions();
-    let functions_of = |parcel: usize| functions.get(&parcel).cloned().unwrap_or_default();
+    let functions_of = |parcel: usize| functions.kinds.get(&parcel).cloned().unwrap_or_default();
     let costs = mix.costs().into_iter();
     Some(Told {
         costs: costs
             .map(|(parcel, group, costs)| (group, costs, functions_of(parcel)))
             .collect(),
-        interference: mix.interference(),
+        interference: mix.interference(&functions.pairs),
         is_open: windows.len() == mix.looks()[0] && mix.found.is_open(),
     })
 }
@@ -282,8 +283,8 @@ impl<'w> Mix<'w> {
         })
     }
 
-    /// The rarest of many are not named: they are no pair.
-    fn interference(&self) -> Vec<Interference> {
+    /// The rarest of many are not named: they are no pair. `functions`: the server's, by pair.
+    fn interference(&self, functions: &BTreeMap<usize, Vec<FunctionCost>>) -> Vec<Interference> {
         let Some((of, fit)) = self.wall.and_then(|wall| Some((wall, self.fitted(wall)?))) else {
             return Vec::new();
         };
@@ -302,15 +303,21 @@ impl<'w> Mix<'w> {
                 share_low: value - half * error,
                 share_high: value + half * error,
                 chance: *chance,
+                functions: match functions.get(&nth) {
+                    Some(functions) if of == UsedBy::Server => {
+                        functions.iter().map(|of| of.name.clone()).collect()
+                    }
+                    _ => Vec::new(),
+                },
             })
         };
         named.enumerate().filter_map(one).collect()
     }
 
-    /// The server's functions that are mostly of one parcel, by its number.
-    fn functions(&self) -> BTreeMap<usize, Vec<FunctionCost>> {
+    /// Whose the server's functions are, parcels and pairs by their numbers.
+    fn functions(&self) -> Whose {
         let server = self.used_by(UsedBy::Server);
-        server.map_or_else(BTreeMap::new, |server| {
+        server.map_or_else(Whose::default, |server| {
             functions::functions(
                 self.windows,
                 &self.beside(server),
@@ -324,7 +331,11 @@ impl<'w> Mix<'w> {
 /// What one more of a kind takes, and its share.
 fn cost(fit: &Fit, kind: usize, own: &[f64]) -> Cost {
     let t = quantile(0.05, fit.degrees as f64);
-    let (each, share) = (fit.one_more(kind, own), fit.share(kind, own));
+    spread(fit.one_more(kind, own), fit.share(kind, own), t)
+}
+
+/// Both with their intervals, which are `t` times the errors either way.
+fn spread(each: Estimate, share: Estimate, t: f64) -> Cost {
     Cost {
         each: each.value,
         low: each.value - t * each.error,

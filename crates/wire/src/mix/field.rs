@@ -4,14 +4,14 @@
 //!   /order/lines/1/id  ─►  field 3 │ field 2, the second of them │ field 1, a string
 //! ```
 //!
-//! A field that has no presence of its own and is not there has its default. A message that ends early gives what
-//! stands before its end.
+//! A field that has no presence of its own and is not there has its default, where the whole message was read. Of one
+//! that ends early, or cannot be read to its end, what stands before that is found and nothing else.
 
 use std::io::Write as _;
 
 use serde::{Deserialize, Serialize};
 
-use super::scalar::{Encoded, Scalar, WireType};
+use super::scalar::{Scalar, WireType};
 
 /// Where a value stands in a message, and how it is told as text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,7 +43,48 @@ pub enum Which {
     /// Of a list, the nth from 0.
     Nth(u32),
     /// Of a map, the entry of this key; the key is field 1 in it, and its value field 2.
-    Key(Scalar, #[serde(with = "crate::bytes::one")] Vec<u8>),
+    Key(Key),
+}
+
+/// The key of an entry of a map.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Key {
+    scalar: Scalar,
+    /// What is compared.
+    #[serde(with = "crate::bytes::one")]
+    bytes: Vec<u8>,
+    /// Of a number, as it stands in a message.
+    number: u64,
+}
+
+impl Key {
+    /// From its text; `None`: it is no such key.
+    pub fn of(scalar: Scalar, text: &str) -> Option<Key> {
+        let number = match scalar.wire_type() {
+            WireType::Sized => 0,
+            _ => number_of(scalar, text.as_bytes())?,
+        };
+        scalar.accepts(text.as_bytes()).then(|| Key {
+            scalar,
+            bytes: text.as_bytes().to_vec(),
+            number,
+        })
+    }
+
+    /// Whether an entry of a map has it. A key that is not there is empty, or 0.
+    fn is_of(&self, entry: &[u8]) -> bool {
+        let first = FieldStep {
+            number: 1,
+            which: Which::Only,
+        };
+        let is_number = self.scalar.wire_type() != WireType::Sized;
+        match first.find(entry, self.scalar) {
+            Some(Raw::Bytes(bytes)) => bytes == self.bytes,
+            Some(Raw::Number(number)) => number == self.number,
+            None if is_number => self.number == 0,
+            None => self.bytes.is_empty(),
+        }
+    }
 }
 
 /// A value as it stands in a message.
@@ -54,7 +95,8 @@ pub(crate) enum Raw<'m> {
 }
 
 impl FieldPath {
-    /// The value in a message; with `has_default` its default, where it is not there.
+    /// The value in a message; with `has_default`, which asks for a message that is whole, its default where it is not
+    /// there.
     pub(crate) fn find<'m>(&self, message: &'m [u8], has_default: bool) -> Option<Raw<'m>> {
         let (last, outer) = self.steps.split_last()?;
         let mut inside = message;
@@ -69,7 +111,8 @@ impl FieldPath {
             _ => Raw::Number(0),
         };
         let found = last.find(inside, self.scalar);
-        found.or_else(|| (has_default && self.has_default).then(default))
+        let is_default = || has_default && self.has_default && Records(inside).are_read();
+        found.or_else(|| is_default().then(default))
     }
 
     /// Gives a value as text, in pieces.
@@ -123,8 +166,7 @@ impl FieldPath {
 impl FieldPath {
     /// Whether a value is this number, however that is written.
     pub(crate) fn is_number(&self, raw: Raw<'_>, text: &str) -> bool {
-        let encoded = self.scalar.encoded(text.as_bytes());
-        let wanted = encoded.and_then(|encoded| as_number(&encoded, self.scalar));
+        let wanted = number_of(self.scalar, text.as_bytes());
         wanted.is_some_and(|wanted| raw == Raw::Number(wanted))
     }
 }
@@ -141,12 +183,12 @@ impl FieldStep {
             }
             match (&self.which, raw) {
                 (Which::Only, raw) => found = Some(raw),
-                (Which::Key(key_scalar, key), Raw::Bytes(entry)) => {
-                    if has_key(entry, *key_scalar, key) {
+                (Which::Key(key), Raw::Bytes(entry)) => {
+                    if key.is_of(entry) {
                         found = Some(raw);
                     }
                 }
-                (Which::Key(..), Raw::Number(_)) => {}
+                (Which::Key(_), Raw::Number(_)) => {}
                 (Which::Nth(wanted), Raw::Bytes(packed))
                     if scalar.wire_type() != WireType::Sized =>
                 {
@@ -171,22 +213,9 @@ impl FieldStep {
     }
 }
 
-/// Whether an entry of a map has this key.
-fn has_key(entry: &[u8], scalar: Scalar, key: &[u8]) -> bool {
-    let step = FieldStep {
-        number: 1,
-        which: Which::Only,
-    };
-    match (step.find(entry, scalar), scalar.encoded(key)) {
-        (Some(Raw::Bytes(bytes)), _) => bytes == key,
-        (None, None) => key.is_empty(),
-        (Some(Raw::Number(number)), Some(wanted)) => Some(number) == as_number(&wanted, scalar),
-        (None, Some(wanted)) => as_number(&wanted, scalar) == Some(0),
-        (Some(Raw::Number(_)), None) => false,
-    }
-}
-
-fn as_number(encoded: &Encoded, scalar: Scalar) -> Option<u64> {
+/// A text as the number that stands in a message.
+fn number_of(scalar: Scalar, text: &[u8]) -> Option<u64> {
+    let encoded = scalar.encoded(text)?;
     match Records(encoded.bytes()).value(scalar.wire_type() as u8)? {
         Raw::Number(number) => Some(number),
         Raw::Bytes(_) => None,
@@ -201,6 +230,16 @@ impl<'m> Records<'m> {
         let tag = self.varint()?;
         let raw = self.value((tag & 7) as u8)?;
         Some((u32::try_from(tag >> 3).ok()?, raw))
+    }
+
+    /// Whether each can be read, to the end.
+    fn are_read(mut self) -> bool {
+        while !self.0.is_empty() {
+            if self.next().is_none() {
+                return false;
+            }
+        }
+        true
     }
 
     fn value(&mut self, wire_type: u8) -> Option<Raw<'m>> {
@@ -286,11 +325,11 @@ mod tests {
 
     #[test]
     fn values_are_found_by_their_numbers_and_told_as_json_has_them() {
-        use Which::{Key, Nth, Only};
+        use Which::{Nth, Only};
         // 1: "ab"; 2: packed 3, 4, and 5 alone; 3: {1: -2 (sint64)} twice; 4: {"k": 7}; 5: 1.5; 6: "\0\xff"
         let message = b"\x0a\x02ab\x12\x02\x03\x04\x10\x05\x1a\x02\x08\x01\x1a\x02\x08\x03\
             \x22\x05\x0a\x01k\x10\x07\x29\0\0\0\0\0\0\xf8\x3f\x32\x02\0\xff";
-        let key = |key: &str| Key(Scalar::Text, key.as_bytes().to_vec());
+        let key = |key: &str| Which::Key(Key::of(Scalar::Text, key).expect("a key"));
         for (steps, scalar, expected) in [
             (vec![(1, Only)], Scalar::Text, Some("ab")),
             (vec![(2, Nth(0))], Scalar::Int32, Some("3")),
@@ -321,18 +360,46 @@ mod tests {
 
     #[test]
     fn nonsense_is_no_message() {
-        let path = path(&[(1, Which::Only), (1, Which::Nth(1))], Scalar::Int64);
+        let key = Key::of(Scalar::Sint32, "-3").expect("a key");
+        let paths = [
+            path(&[(1, Which::Only), (1, Which::Nth(1))], Scalar::Int64),
+            path(&[(1, Which::Key(key)), (2, Which::Only)], Scalar::Text),
+            path(&[(2, Which::Nth(2))], Scalar::Fixed32),
+            path(&[(3, Which::Only)], Scalar::Double),
+        ];
         let mut bytes = Vec::new();
         for seed in 0..20_000_u64 {
             bytes.clear();
             let mut state = seed;
+            // Small bytes are short fields; others go on, and are longer than the message.
+            let mask = if seed % 2 == 0 { 0x1f } else { 0xff };
             for _ in 0..seed % 40 {
                 state = crate::random::mixed(state);
-                bytes.push(state as u8 & 0x1f);
+                bytes.push(state as u8 & mask);
             }
-            let _ = told(&path, &bytes);
+            for path in &paths {
+                let _ = told(path, &bytes);
+            }
         }
-        assert_eq!(told(&path, b"\x0a\x7f"), None);
-        assert_eq!(told(&path, &[0xff; 40]), None);
+        assert_eq!(told(&paths[0], b"\x0a\x7f"), None);
+        assert_eq!(told(&paths[0], &[0xff; 40]), None);
+    }
+
+    #[test]
+    fn what_is_not_read_has_no_default() {
+        let path = path(&[(2, Which::Only)], Scalar::Int32);
+        assert_eq!(told(&path, b"\x0a\x01a").as_deref(), Some("0"));
+        for cut in [
+            &b"\x0a\x02a"[..],
+            b"\x0a",
+            b"\x0b",
+            &[
+                0x0a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f,
+            ],
+        ] {
+            assert_eq!(told(&path, cut), None, "{cut:?}");
+        }
+        // What stands before it is there all the same.
+        assert_eq!(told(&path, b"\x10\x05\x0a\x02a").as_deref(), Some("5"));
     }
 }

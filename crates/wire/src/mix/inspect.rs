@@ -443,7 +443,8 @@ impl Inspection {
                     )
                 }
                 (Check::Field(path, is), _) => {
-                    let found = path.find(message(&self.body), *is != JsonIs::There);
+                    let (message, is_whole) = message(&self.body);
+                    let found = path.find(message, is_whole && *is != JsonIs::There);
                     (
                         found.is_some_and(|found| is.is_told(path, found)),
                         WireError::CheckJson,
@@ -469,7 +470,8 @@ impl Inspection {
         for (((take, seek), cache), bit) in takes.zip(CHECKS_MAX..) {
             let is_found = match (&take.from, seek, cache) {
                 (Source::Field(path), ..) => {
-                    let found = path.find(message(&body), true);
+                    let (message, is_whole) = message(&body);
+                    let found = path.find(message, is_whole);
                     found.is_some_and(|raw| {
                         self.take_told(user, take.variable, |to| path.tell(raw, to))
                     })
@@ -536,13 +538,13 @@ impl Inspection {
     }
 }
 
-/// The first message of an answer to a call, as far as it is kept.
-fn message(body: &[u8]) -> &[u8] {
+/// The first message of an answer to a call, as far as it is kept, and whether that is all of it.
+fn message(body: &[u8]) -> (&[u8], bool) {
     let Some(([_, length @ ..], rest)) = body.split_first_chunk::<5>() else {
-        return &[];
+        return (&[], false);
     };
     let length = u32::from_be_bytes(*length) as usize;
-    &rest[..length.min(rest.len())]
+    (&rest[..length.min(rest.len())], length <= rest.len())
 }
 
 impl JsonIs {

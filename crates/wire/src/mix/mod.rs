@@ -32,7 +32,7 @@ mod user;
 use serde::{Deserialize, Serialize};
 
 pub use expect::{Check, Expect, Follow, JsonIs, Source, Take};
-pub use field::{FieldPath, FieldStep, Which};
+pub use field::{FieldPath, FieldStep, Key, Which};
 pub(crate) use inspect::{Caches, Inspection};
 pub use known::{Known, Values};
 pub(crate) use prepared::{Filler, Parts, Prepared};
