@@ -427,7 +427,9 @@ service S { rpc Call(All) returns (All); rpc Stream(stream All) returns (All); }
             .expect(&written);
         let read = |bytes: &[u8]| DynamicMessage::decode(method.0.input(), bytes).unwrap();
         assert_eq!(bytes[1..5], (bytes.len() as u32 - 5).to_be_bytes());
-        assert_eq!(read(&bytes[5..]), read(&plain[0]), "{written}");
+        // As JSON: a number that is 0 is the same where it stands in the bytes and where it does not.
+        let shown = |bytes: &[u8]| serde_json::to_value(read(bytes)).unwrap();
+        assert_eq!(shown(&bytes[5..]), shown(&plain[0]), "{written}");
     }
 
     #[test]
@@ -532,13 +534,6 @@ service S { rpc Call(All) returns (All); rpc Stream(stream All) returns (All); }
     /// Whatever stands in the places, the message reads as if it had been written there.
     #[test]
     fn a_filled_in_message_is_the_message() {
-        // Descriptors, JSON and cases of a build for developers need more than a test's thread has.
-        let thread = std::thread::Builder::new().stack_size(16 << 20);
-        let ended = thread.spawn(in_many_cases).expect("a thread").join();
-        ended.expect("each case holds");
-    }
-
-    fn in_many_cases() {
         let method = method("Call");
         proptest!(|(text in "[^\\p{C}<>]{0,200}", number in any::<i64>(), small in any::<i32>())| {
             let (number, small) = (number.to_string(), small.to_string());
