@@ -28,7 +28,7 @@ pub use evidence::{evidence, made_of, place};
 pub use merge::{Unlike, merge};
 pub use rules::{RULES_DEFAULT, Rules};
 pub use tree::folded;
-pub use whole::{Doubt, doubts, is_go_futex, is_go_lock};
+pub use whole::{Doubt, doubts, is_go_futex, is_go_lock, is_inflating, is_of_utf8, is_spinning};
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -39,7 +39,7 @@ use wallfinder_model::profile::{
 use rules::Origin;
 
 /// The most functions that a reading keeps.
-const FUNCTIONS_MAX: usize = 60;
+pub const FUNCTIONS_MAX: usize = 60;
 
 /// What functions are called that have no name, and stacks without frames.
 const NAMELESS: &str = "(no symbol)";
