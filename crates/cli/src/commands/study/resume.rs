@@ -49,7 +49,7 @@ impl Measured {
         let left_alone = match self.others {
             0 => String::new(),
             others => format!(
-                "; nothing is taken from {others} earlier run{}, by another build of the tool or a server, or with \
+                "; nothing is taken from {others} earlier run{}, by another build of the tool, a server or a driver, or with \
                  other --env, --as or hosts",
                 if others == 1 { "" } else { "s" }
             ),
