@@ -408,6 +408,26 @@ pub struct Whole {
     pub futexes: i64,
     /// Of that, what is below a lock of Go's that is taken or given back.
     pub futexes_of_locks: i64,
+    /// Frames above the kernel on stacks that a system call ends, on average by what these stacks
+    /// have; `None` where there is no such stack, or the tool did not count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames_before_kernel: Option<f64>,
+    /// Of the total, what functions of some kinds have on their own; `None` in records of tools that
+    /// did not count it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub own: Option<Own>,
+}
+
+/// What functions of some kinds have on their own, over all stacks of a profile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Own {
+    /// Go's waits for a lock that is about to be given back.
+    pub spinning: i64,
+    /// What takes the deflate format apart.
+    pub inflating: i64,
+    /// What reads and writes text as UTF-8.
+    pub utf8: i64,
 }
 
 /// What stands in a tree for children that are too small for it. It is no function. At the root it

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use wallfinder_judge::profile::{is_go_futex, is_go_lock};
+use wallfinder_judge::profile::{is_go_futex, is_go_lock, is_inflating, is_of_utf8, is_spinning};
 use wallfinder_judge::rounds::{self, Disturbance};
 use wallfinder_judge::{cost, identity, little};
 use wallfinder_model::counters::CallKind;
@@ -217,59 +217,31 @@ fn processors(fields: &mut Fields, side: &str, profiles: &Profiles) {
     fields.number(&format!("{side}.futex_with_callees_share"), all);
     let of_locks = quotient(Some(of_locks as f64), Some(futexes as f64));
     fields.number(&format!("{side}.futex_of_locks_share"), of_locks);
-    for (name, is_meant) in [
-        ("spinning", is_spinning as fn(&str) -> bool),
-        ("inflating", is_inflating),
-        ("utf8", is_of_utf8),
+    let whole = cpu.whole.as_ref();
+    let own = whole.and_then(|whole| whole.own);
+    for (name, counted, is_meant) in [
+        (
+            "spinning",
+            own.map(|own| own.spinning),
+            is_spinning as fn(&str) -> bool,
+        ),
+        ("inflating", own.map(|own| own.inflating), is_inflating),
+        ("utf8", own.map(|own| own.utf8), is_of_utf8),
     ] {
-        let own = cpu.functions.iter().filter(|part| is_meant(&part.name));
-        let own = own.fold(0i64, |sum, part| sum.saturating_add(part.own));
-        let part = cpu.share_of_busy(own);
-        fields.number(&format!("{side}.{name}_share"), Some(part));
+        let own = counted.or_else(|| own_of_kept(cpu, is_meant));
+        let part = own.map(|own| cpu.share_of_busy(own));
+        fields.number(&format!("{side}.{name}_share"), part);
     }
-    let frames = frames_before_kernel(&cpu.tree);
+    let frames = whole.and_then(|whole| whole.frames_before_kernel);
     fields.number(&format!("{side}.frames_before_kernel"), frames);
 }
 
-/// Go's wait for a lock that is about to be given back.
-fn is_spinning(function: &str) -> bool {
-    ["runtime.procyield", "runtime.procyieldAsm"]
-        .iter()
-        .any(|name| function.strip_suffix(".abi0").unwrap_or(function) == *name)
-}
-
-/// What takes the deflate format apart, by whichever library: `inflate_fast`, `miniz_oxide::inflate::core::decompress`.
-fn is_inflating(function: &str) -> bool {
-    function.contains("inflate") && !function.contains("deflate")
-}
-
-/// What reads and writes text as UTF-8, such as V8's decoder and simdutf.
-fn is_of_utf8(function: &str) -> bool {
-    let name = function.to_ascii_lowercase();
-    ["utf8", "utf-8", "utf_8", "simdutf"]
-        .iter()
-        .any(|part| name.contains(part))
-}
-
-/// How many frames are above the kernel on stacks that a system call ends, on average by what they have;
-/// `None` where there is no such stack.
-fn frames_before_kernel(tree: &[Node]) -> Option<f64> {
-    const ENTRIES: [&str; 3] = ["entry_SYSCALL_64", "do_syscall_64", "el0_svc"];
-    let (mut all, mut frames) = (0.0, 0.0);
-    // Of the frame by which this path is in the kernel.
-    let mut inside: Option<u32> = None;
-    for node in tree {
-        if inside.is_some_and(|depth| node.depth > depth) {
-            continue;
-        }
-        let is_entry = ENTRIES.iter().any(|entry| node.name.starts_with(entry));
-        inside = is_entry.then_some(node.depth);
-        if is_entry {
-            all += node.value as f64;
-            frames += node.value as f64 * f64::from(node.depth);
-        }
-    }
-    (all > 0.0).then(|| frames / all)
+/// What functions of some kinds have on their own, by the functions that a reading kept; `None` where it has none
+/// of the kind, and may have left some out.
+fn own_of_kept(cpu: &Reading, is_meant: fn(&str) -> bool) -> Option<i64> {
+    let own = cpu.functions.iter().filter(|part| is_meant(&part.name));
+    let own = own.map(|part| part.own).reduce(i64::saturating_add);
+    own.or((cpu.functions.len() < wallfinder_model::profile::FUNCTIONS_MAX).then_some(0))
 }
 
 /// Time in futexes, with what the kernel does for them; and of it the time below a lock being taken or
@@ -544,7 +516,7 @@ fn side(fields: &mut Fields, name: &str, family: &FamilySummary, step: &Step) {
 #[cfg(test)]
 mod tests {
     use wallfinder_model::counters::EventCount;
-    use wallfinder_model::profile::{Measure, Whole};
+    use wallfinder_model::profile::{FunctionPart, Measure, Own, Whole};
 
     use super::*;
 
@@ -626,35 +598,37 @@ mod tests {
     }
 
     #[test]
-    fn frames_are_counted_down_to_the_kernel_by_what_stacks_have() {
-        let node = |depth, name: &str, value| Node {
-            name: name.to_owned(),
-            depth,
-            value,
+    fn a_function_that_may_have_been_left_out_is_not_nothing() {
+        let mut profiles = of_one_second_and_a_rest();
+        let spinning = "profile.spinning_share";
+        let frames = "profile.frames_before_kernel";
+        let function = |nth: usize| FunctionPart {
+            name: format!("main.f{nth}"),
+            own: 19_000_000,
+            with_callees: 19_000_000,
         };
-        let tree = [
-            node(0, "main.call", 40),
-            node(1, "syscall.write", 30),
-            node(2, "entry_SYSCALL_64_after_hwframe", 30),
-            node(3, "do_syscall_64", 30),
-            node(1, "main.work", 10),
-            node(0, "runtime.mcall", 10),
-            node(1, "runtime.park", 10),
-            node(2, "runtime.schedule", 10),
-            node(3, "runtime.futex", 10),
-            node(4, "do_syscall_64", 10),
-        ];
-        assert_eq!(frames_before_kernel(&tree), Some(2.5));
-        assert_eq!(frames_before_kernel(&tree[4..9]), None);
-    }
-
-    #[test]
-    fn inflating_and_spinning_go_by_names() {
-        assert!(is_inflating("miniz_oxide::inflate::core::decompress"));
-        assert!(is_inflating("inflate_fast") && !is_inflating("deflate_slow"));
-        assert!(is_spinning("runtime.procyield.abi0") && is_spinning("runtime.procyieldAsm"));
-        assert!(!is_spinning("runtime.osyield"));
-        assert!(is_of_utf8("v8::internal::Utf8DecoderBase::Decode") && !is_of_utf8("memchr"));
+        profiles.readings[0].functions = (0..wallfinder_model::profile::FUNCTIONS_MAX)
+            .map(function)
+            .collect();
+        assert_eq!(number(&profiles, spinning), None);
+        profiles.readings[0]
+            .functions
+            .truncate(wallfinder_model::profile::FUNCTIONS_MAX - 1);
+        assert_eq!(number(&profiles, spinning), Some(0.0));
+        profiles.readings[0].functions[0].name = "runtime.procyield.abi0".to_owned();
+        assert_eq!(number(&profiles, spinning), Some(0.01));
+        assert_eq!(number(&profiles, frames), None);
+        // What was counted over all stacks goes before.
+        profiles.readings[0].whole = Some(Whole {
+            frames_before_kernel: Some(2.5),
+            own: Some(Own {
+                spinning: 190_000_000,
+                ..Own::default()
+            }),
+            ..Whole::default()
+        });
+        assert_eq!(number(&profiles, spinning), Some(0.1));
+        assert_eq!(number(&profiles, frames), Some(2.5));
     }
 
     #[test]

@@ -63,7 +63,7 @@ pub struct KeptClaim {
     pub numbers: String,
     /// Fingerprint of what was asked.
     pub asked: String,
-    /// The run it is of, where that is not the file's: size and day.
+    /// The run it is of, where that is not the file's: size and day; tool and machine where these differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
 }
@@ -149,7 +149,13 @@ impl Kept {
             let claim = whole.claims.iter().find(|claim| kept.is_of(claim));
             claim.is_some_and(|claim| claim.part.is_some())
         };
-        let run = format!("{}, {}", earlier.size, earlier.date);
+        let mut run = format!("{}, {}", earlier.size, earlier.date);
+        if earlier.tool != self.tool {
+            let _ = write!(run, ", by {}", earlier.tool);
+        }
+        if earlier.machine != self.machine {
+            let _ = write!(run, ", on {}", earlier.machine);
+        }
         for kept in earlier.claims.iter().filter(is_of_part) {
             if self.claims.iter().all(|own| own.id != kept.id) {
                 self.claims.push(KeptClaim {

@@ -1,8 +1,12 @@
 //! Where threads run and what becomes of them.
 
 use std::cell::Cell;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 use rustix::io::Errno;
+use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::clock;
@@ -26,7 +30,22 @@ pub fn host_name() -> String {
 
 /// Number of the parent process, asked of the kernel each time: the shortest system call.
 pub fn parent() -> Option<u32> {
-    rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get() as u32)
+    getppid().map(|pid| pid.as_raw_nonzero().get() as u32)
+}
+
+/// Has the kernel send SIGTERM to what a command starts when the thread that starts it ends, however it ends.
+pub fn end_with_this_thread(command: &mut Command) -> &mut Command {
+    let ours = rustix::process::getpid();
+    let follow = move || {
+        set_parent_process_death_signal(Some(Signal::TERM))?;
+        // A parent that died before the line above sends nothing any more.
+        match getppid() == Some(ours) {
+            true => Ok(()),
+            false => Err(io::Error::from(Errno::SRCH)),
+        }
+    };
+    // SAFETY: between fork and exec it makes two system calls, and neither allocates nor locks.
+    unsafe { command.pre_exec(follow) }
 }
 
 /// Keeps the calling thread, and what it starts, on these processors.
@@ -141,6 +160,18 @@ pub fn before_all_others(priority: i32) -> Result<(), Errno> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_thread_starts_may_end_with_it() {
+        let started = std::thread::spawn(|| {
+            let mut command = Command::new("sleep");
+            end_with_this_thread(command.arg("60")).spawn().unwrap()
+        });
+        let mut child = started.join().unwrap();
+        let ended = child.wait().unwrap();
+        let by = std::os::unix::process::ExitStatusExt::signal(&ended);
+        assert_eq!(by, Some(libc::SIGTERM));
+    }
 
     #[test]
     fn a_pinned_thread_may_run_nowhere_else() {

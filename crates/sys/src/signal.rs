@@ -15,12 +15,23 @@ pub fn catch_interrupts() {
     }
 }
 
+/// The same for SIGHUP, which comes when a terminal is closed; not where it is ignored, as below nohup.
+pub fn catch_hang_ups() {
+    let handler = note as extern "C" fn(libc::c_int);
+    // SAFETY: as above; what it was before is read and set within the calls.
+    unsafe {
+        if libc::signal(libc::SIGHUP, handler as libc::sighandler_t) == libc::SIG_IGN {
+            libc::signal(libc::SIGHUP, libc::SIG_IGN);
+        }
+    }
+}
+
 extern "C" fn note(signal: libc::c_int) {
     LAST.store(signal as u32, Ordering::Relaxed);
     COUNT.fetch_add(1, Ordering::Relaxed);
 }
 
-/// How many interrupts came since [`catch_interrupts`].
+/// How many came since they are caught.
 pub fn interrupts() -> u32 {
     COUNT.load(Ordering::Relaxed)
 }
@@ -30,6 +41,29 @@ pub fn last_interrupt() -> Option<(u32, &'static str)> {
     match LAST.load(Ordering::Relaxed) as libc::c_int {
         libc::SIGINT => Some((libc::SIGINT as u32, "SIGINT")),
         libc::SIGTERM => Some((libc::SIGTERM as u32, "SIGTERM")),
+        libc::SIGHUP => Some((libc::SIGHUP as u32, "SIGHUP")),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hang_up_is_counted_unless_it_is_ignored() {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+        let ignored = u64::from_str_radix(ignored.unwrap().trim(), 16).unwrap();
+        let is_ignored = ignored & (1 << (libc::SIGHUP - 1)) != 0;
+        catch_hang_ups();
+        let before = interrupts();
+        let own = rustix::process::getpid();
+        rustix::process::kill_process(own, rustix::process::Signal::HUP).unwrap();
+        // It may come to another thread of this process.
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        assert_eq!(interrupts(), before + u32::from(!is_ignored));
+        let last = (!is_ignored).then_some((libc::SIGHUP as u32, "SIGHUP"));
+        assert_eq!(last_interrupt(), last);
     }
 }

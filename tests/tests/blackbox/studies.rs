@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::Value;
 use wallfinder_tests::{
-    Place, alone, busily, has_apparatus, json_at, skip, subjects, things_of_ours,
+    Place, Running, alive, alone, busily, descendants, has_apparatus, json_at, skip, subjects,
+    things_of_ours,
 };
 
 /// The echo subjects: a name, what is spoken, and where.
@@ -216,11 +217,10 @@ fn a_study_that_was_killed_goes_on_where_it_ended() {
     let of_killed = place.run(&["report", &killed.to_string_lossy(), "--format", "json"]);
     // The last of them may not be whole. Where others disturbed one, it was measured twice.
     let killed = of_killed.json();
-    let ended = list(&killed, "/steps").split_last().expect("steps").1;
-    let before: BTreeSet<&str> = ended
-        .iter()
-        .filter_map(|step| step["name"].as_str())
-        .collect();
+    let names = list(&killed, "/steps").iter();
+    let names: Vec<&str> = names.filter_map(|step| step["name"].as_str()).collect();
+    let mut before: BTreeSet<&str> = names.iter().copied().collect();
+    before.remove(names.last().expect("steps"));
     assert!(!before.is_empty(), "{killed:.500}");
 
     let resumed = place.run(&[&args[..], &["--resume"]].concat()).ends_with(0);
@@ -234,11 +234,28 @@ fn a_study_that_was_killed_goes_on_where_it_ended() {
     assert_eq!(first(&record), first(&killed));
     assert!(record["caveats"].to_string().contains("cut short"));
 
-    // It is whole: there is nothing left to do. Another load is another question.
+    // It is whole: there is nothing left to do, and it is printed as it was.
     let whole = place.last_run();
-    let again = place.run(&[&args[..], &["--resume"]].concat()).ends_with(0);
+    let to_file = ["--resume", "--format", "json", "-o", "again.json"];
+    let again = place.run(&[&args[..], &to_file].concat()).ends_with(0);
     assert!(again.err.contains("has it whole"), "{}", again.err);
     assert_eq!(place.last_run(), whole);
+    let printed = std::fs::read(place.path().join("again.json")).expect("a file");
+    let printed: Value = serde_json::from_slice(&printed).expect("a record");
+    assert_eq!(printed["id"], record["id"]);
+    // Servers that were told something else are other servers, and another load is another question.
+    let told = ["--resume", "--env", "WF_TOKEN=hunter22"];
+    let other = place.run(&[&args[..], &told].concat()).ends_with(0);
+    let said = "0 of 8 steps were measured before";
+    assert!(other.err.contains(said), "{}", other.err);
+    let left = "nothing is taken from 2 earlier runs";
+    assert!(other.err.contains(left), "{}", other.err);
+    let sums = place.last_run().join("study.sums");
+    let sums = std::fs::read_to_string(sums).expect("checksums");
+    assert!(
+        sums.contains(" run\n") && sums.contains(" echo\n"),
+        "{sums}"
+    );
     let text = std::fs::read_to_string(&*file).expect("the study");
     place.file("steps.toml", text.replace("300ms", "310ms"));
     let other = place.run(&[&args[..], &["--resume"]].concat()).ends_with(0);
@@ -247,6 +264,56 @@ fn a_study_that_was_killed_goes_on_where_it_ended() {
         "{}",
         other.err
     );
+}
+
+/// Starts all studies, and waits until the first one has a run.
+#[track_caller]
+fn all_of_them(place: &Place, more: &[&str]) -> Running {
+    let runs = place.runs().len();
+    let args = ["study", "run", "--size=smoke", "all"];
+    let running = place.start(&[&args[..], more].concat());
+    let until = Instant::now() + Duration::from_secs(30);
+    while place.runs().len() == runs {
+        assert!(Instant::now() < until, "no run: {}", running.err());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    running
+}
+
+#[test]
+fn all_studies_are_interrupted_with_the_one_that_runs_and_none_outlives_them() {
+    let _turn = busily();
+    if subjects().is_none() {
+        return skip("the subjects are not built (make subjects)");
+    }
+    let place = Place::new();
+    let running = all_of_them(&place, &[]);
+    let is_study = |pid: &u32| {
+        let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        String::from_utf8_lossy(&words).contains("run\0--size=smoke\0client-ceiling\0")
+    };
+    let below = descendants(running.pid());
+    assert!(below.iter().any(is_study), "{}", running.err());
+    running.signal(Signal::INT);
+    let ran = running.wait(Duration::from_secs(30)).ends_with(130);
+    let said = "client-ceiling was cut short: the same command with --resume goes on there";
+    assert!(ran.err.contains(said), "{}", ran.err);
+    assert!(ran.err.contains("studies, about "), "{}", ran.err);
+    assert_eq!(place.record()["interrupted"], "SIGINT");
+
+    // What is killed cannot pass anything on: the kernel does.
+    let running = all_of_them(&place, &["--resume"]);
+    assert!(running.err().contains("studies, at the most "));
+    let study = descendants(running.pid()).into_iter().find(is_study);
+    let study = study.expect("a study runs");
+    running.signal(Signal::KILL);
+    running.wait(Duration::from_secs(5));
+    let until = Instant::now() + Duration::from_secs(30);
+    while alive(study) {
+        assert!(Instant::now() < until, "it goes on");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert_eq!(place.record()["interrupted"], "SIGTERM");
 }
 
 /// Longer than the smallest size of a built-in study takes, on a machine that others use too.

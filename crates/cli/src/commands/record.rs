@@ -15,7 +15,7 @@ use wallfinder_wire::Exchange;
 
 use crate::commands::study::judge_claims;
 use crate::exit::{self, Failed};
-use crate::flags::{JudgeFlags, RecordFlags, ReportFlags};
+use crate::flags::{JudgeFlags, OutputFlags, RecordFlags, ReportFlags};
 use crate::output;
 use crate::session::PAGE;
 
@@ -59,6 +59,19 @@ pub(crate) fn report(flags: &ReportFlags) -> Result<(), Failed> {
     print(&record, flags, &paths)?;
     written?;
     hold(&record, &flags.require, &flags.threshold)
+}
+
+/// Prints a run that ended as planned as it was printed when it did.
+pub(crate) fn print_again(run: &Path, output: &OutputFlags) -> Result<(), Failed> {
+    let (record, folder) = open_with_folder(run)?;
+    let page = folder.path().join(PAGE);
+    let page = page.exists().then(|| page.display().to_string());
+    let paths = Paths {
+        record: Some(&folder.path().display().to_string()),
+        report: page.as_deref(),
+    };
+    let file = output.output.as_deref();
+    output::print(&record, &paths, output.format, file, output.ascii)
 }
 
 /// Reads a run's folder. What an older version wrote is judged by this one.

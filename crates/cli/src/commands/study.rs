@@ -2,6 +2,7 @@
 
 mod all;
 mod resume;
+mod sums;
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -351,14 +352,16 @@ fn run(
         steps.len(),
         number::length(study.duration(size).0)
     ));
+    let sums = sums::sums(study, &programs);
     let mut measured = resume::Measured::default();
     if let Some(parts) = resumed {
-        measured = resume::measured(&output.runs, (study, parts, size), &plan, &environment);
+        let asked = (study, parts, size);
+        measured = resume::measured(&output.runs, asked, &plan, &environment, &sums);
         presenter.say(&measured.said(&steps));
         if let Some(whole) = &measured.whole {
             let shown = whole.display();
             presenter.say(&format!("a run has it whole: wallfinder report {shown}"));
-            return Ok(());
+            return record::print_again(whole, output);
         }
     }
     let mut session = Session::begin(
@@ -371,6 +374,8 @@ fn run(
     )?;
     let text = secrets::scrubbed_so_far(&study.text);
     let written = session.folder().write(resume::STUDY, text.as_bytes());
+    written.map_err(Failed::run)?;
+    let written = session.folder().write(sums::SUMS, sums.as_bytes());
     written.map_err(Failed::run)?;
     let doubt = placement.shared_cores(&[]);
     session.record.caveats.extend(doubt);

@@ -2,7 +2,7 @@
 //! that are missing, waits of nobody.
 
 use proptest::prelude::*;
-use wallfinder_model::profile::{Function, SMALLER, StackFrame};
+use wallfinder_model::profile::{Function, Own, SMALLER, StackFrame};
 
 use super::*;
 
@@ -239,6 +239,47 @@ fn futexes_are_counted_over_all_stacks() {
     assert!(!reading.tree.iter().any(|node| is_futex(&node.name)));
     let whole = reading.whole.unwrap();
     assert_eq!((whole.futexes, whole.futexes_of_locks), (100, 30));
+}
+
+#[test]
+fn frames_and_functions_are_counted_over_all_stacks() {
+    let reading = reading_of(
+        ProfileKind::Stacks,
+        &[
+            ("do_syscall_64<entry_SYSCALL_64<syscall.write<main.call", 30),
+            (
+                "do_syscall_64<runtime.futex<runtime.schedule<runtime.park<runtime.mcall",
+                10,
+            ),
+            ("runtime.procyieldAsm<runtime.lock2<main.call", 7),
+            ("main.f<runtime.procyield<main.call", 100),
+            ("miniz_oxide::inflate::core::decompress<main.call", 3),
+            ("simdutf::convert<main.call", 2),
+            ("main.f<main.main", 900_000),
+        ],
+    );
+    // All of them are too small for the tree.
+    let is_entry = |name: &str| name.contains("syscall");
+    assert!(!reading.tree.iter().any(|node| is_entry(&node.name)));
+    let whole = reading.whole.unwrap();
+    assert_eq!(whole.frames_before_kernel, Some(2.5));
+    let own = Own {
+        spinning: 7,
+        inflating: 3,
+        utf8: 2,
+    };
+    assert_eq!(whole.own, Some(own));
+    let without = reading_of(ProfileKind::Stacks, &[("main.f<main.main", 1)]);
+    assert_eq!(without.whole.unwrap().frames_before_kernel, None);
+}
+
+#[test]
+fn inflating_and_spinning_go_by_names() {
+    assert!(is_inflating("miniz_oxide::inflate::core::decompress"));
+    assert!(is_inflating("inflate_fast") && !is_inflating("deflate_slow"));
+    assert!(is_spinning("runtime.procyield.abi0") && is_spinning("runtime.procyieldAsm"));
+    assert!(!is_spinning("runtime.osyield"));
+    assert!(is_of_utf8("v8::internal::Utf8DecoderBase::Decode") && !is_of_utf8("memchr"));
 }
 
 fn stacks() -> impl Strategy<Value = Vec<(String, i64)>> {

@@ -1,7 +1,7 @@
 //! What is counted over all stacks, before functions, places and the tree are cut: how far names
 //! and stacks can be believed, and sums of which the tree would lack what is too small for it.
 
-use wallfinder_model::profile::{ProfileKind, Reading, StackFrame, StackSample, Whole, share};
+use wallfinder_model::profile::{Own, ProfileKind, Reading, StackFrame, StackSample, Whole, share};
 
 use super::rules::KERNEL;
 use super::{Counted, add};
@@ -29,12 +29,35 @@ pub fn is_go_lock(function: &str) -> bool {
     LOCKS.iter().any(|lock| function.starts_with(lock))
 }
 
+/// Whether a function is Go's wait for a lock that is about to be given back.
+pub fn is_spinning(function: &str) -> bool {
+    ["runtime.procyield", "runtime.procyieldAsm"]
+        .iter()
+        .any(|name| function.strip_suffix(".abi0").unwrap_or(function) == *name)
+}
+
+/// Whether a function takes the deflate format apart, by whichever library: `inflate_fast`,
+/// `miniz_oxide::inflate::core::decompress`.
+pub fn is_inflating(function: &str) -> bool {
+    function.contains("inflate") && !function.contains("deflate")
+}
+
+/// Whether a function reads or writes text as UTF-8, such as V8's decoder and simdutf.
+pub fn is_of_utf8(function: &str) -> bool {
+    let name = function.to_ascii_lowercase();
+    ["utf8", "utf-8", "utf_8", "simdutf"]
+        .iter()
+        .any(|part| name.contains(part))
+}
+
 /// Counts all of it. What has no place is told by whoever tells idle waits apart.
 pub(super) fn whole(counted: &Counted<'_>, kind: ProfileKind, unplaced: i64) -> Whole {
     let functions = counted.profile.functions.iter();
     let starts: Vec<bool> = functions.map(|function| is_start(&function.name)).collect();
     let (mut frames, mut named) = (0_i128, 0_i128);
     let (mut total, mut rooted, mut futexes, mut of_locks) = (0, 0, 0, 0);
+    let mut own = Own::default();
+    let (mut in_calls, mut above_calls) = (0_i128, 0_i128);
     for sample in &counted.profile.samples {
         let value = counted.value(sample);
         add(&mut total, value);
@@ -44,6 +67,18 @@ pub(super) fn whole(counted: &Counted<'_>, kind: ProfileKind, unplaced: i64) -> 
         named += i128::from(value) * outside.iter().filter(has_name).count() as i128;
         if outside.iter().any(|frame| starts[frame.function as usize]) {
             add(&mut rooted, value);
+        }
+        let leaf = counted.leaf_name(sample);
+        for (sum, is_meant) in [
+            (&mut own.spinning, is_spinning as fn(&str) -> bool),
+            (&mut own.inflating, is_inflating),
+            (&mut own.utf8, is_of_utf8),
+        ] {
+            add(sum, value * i64::from(is_meant(leaf)));
+        }
+        if let Some(above) = frames_before_kernel(counted, sample) {
+            in_calls += i128::from(value);
+            above_calls += i128::from(value) * above as i128;
         }
         if let Some(below_a_lock) = futex(counted, sample) {
             add(&mut futexes, value);
@@ -57,6 +92,8 @@ pub(super) fn whole(counted: &Counted<'_>, kind: ProfileKind, unplaced: i64) -> 
         unplaced,
         futexes,
         futexes_of_locks: of_locks,
+        frames_before_kernel: (in_calls > 0).then(|| above_calls as f64 / in_calls as f64),
+        own: Some(own),
     }
 }
 
@@ -104,6 +141,16 @@ fn futex(counted: &Counted<'_>, sample: &StackSample) -> Option<bool> {
     let below_a_lock = callers.any(|frame| is_go_lock(name(frame)));
     let has_futex = sample.stack.iter().any(|frame| is_go_futex(name(frame)));
     has_futex.then_some(below_a_lock)
+}
+
+/// How many frames are above the kernel on a stack that a system call ends.
+fn frames_before_kernel(counted: &Counted<'_>, sample: &StackSample) -> Option<usize> {
+    const ENTRIES: [&str; 3] = ["entry_SYSCALL_64", "do_syscall_64", "el0_svc"];
+    let mut from_the_root = sample.stack.iter().rev();
+    from_the_root.position(|frame| {
+        let name = &counted.profile.function(*frame).name;
+        ENTRIES.iter().any(|entry| name.starts_with(entry))
+    })
 }
 
 /// Why a reading is not to be believed as it stands.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use wallfinder_model::counters::{EventCount, SystemCall, SystemCalls};
 use wallfinder_model::plan::Target;
 use wallfinder_model::profile::{
-    Measure, Node, ProfileKind, Profiles, Reading, Reconciliation, Site,
+    Measure, Own, ProfileKind, Profiles, Reading, Reconciliation, Site, Whole,
 };
 use wallfinder_model::record::{
     Ceiling, Counts, Driver as StepDriver, Histogram, Samples, Step, WorkerSummary,
@@ -310,7 +310,12 @@ fn profiles() -> Profiles {
     };
     let reading = |kind: ProfileKind| Reading {
         kind,
-        whole: None,
+        whole: Some(Whole {
+            futexes: 1_000_000,
+            frames_before_kernel: Some(2.5),
+            own: Some(Own::default()),
+            ..Whole::default()
+        }),
         measure: Measure {
             name: kind.measure().to_owned(),
             unit: "nanoseconds".to_owned(),
@@ -324,13 +329,7 @@ fn profiles() -> Profiles {
         categories: Vec::new(),
         functions: Vec::new(),
         sites: vec![site(true), site(false)],
-        tree: [(0, "runtime.futex"), (1, "entry_SYSCALL_64_after_hwframe")]
-            .map(|(depth, name)| Node {
-                name: name.to_owned(),
-                depth,
-                value: 1_000_000,
-            })
-            .to_vec(),
+        tree: Vec::new(),
     };
     Profiles {
         window_ns: 1_000_000_000,

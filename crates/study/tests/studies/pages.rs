@@ -185,6 +185,15 @@ fn a_run_without_a_part_leaves_what_was_kept_of_it() {
     assert_eq!(now.claims.len(), 1, "{now:?}");
     assert_eq!(now.claims[0].id, of_part);
     assert_eq!(now.claims[0].run.as_deref(), Some("full, 2026-11-01"));
+    // Another machine and another tool are told of.
+    let elsewhere = Kept {
+        tool: "wallfinder 0.0.9".to_owned(),
+        machine: "96 processors".to_owned(),
+        ..earlier.clone()
+    };
+    let now = kept(&[], "2026-11-02").beside(&elsewhere, whole);
+    let run = "full, 2026-11-01, by wallfinder 0.0.9, on 96 processors";
+    assert_eq!(now.claims[0].run.as_deref(), Some(run));
     // What the run has itself stands.
     let own = kept(&[&of_part], "2026-11-02").beside(&earlier, whole);
     assert_eq!(own.claims[0].run, None);

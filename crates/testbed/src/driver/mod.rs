@@ -17,6 +17,7 @@ mod spec;
 mod targets;
 
 use std::collections::HashMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -326,6 +327,22 @@ impl Driver {
 impl Drop for Driver {
     fn drop(&mut self) {
         self.child.stop(STOP_GRACE);
+        if self.spec.kind() == DriverKind::Autocannon {
+            remove_logs(Path::new("."), self.child.pid());
+        }
+    }
+}
+
+/// Removes what V8 wrote into the current folder of a process, where it was told to write maps of its code
+/// (`--perf-basic-prof`): an empty log for each of its isolates, `isolate-0x7f…-PID-v8.log`.
+fn remove_logs(folder: &Path, pid: u32) {
+    let ends = format!("-{pid}-v8.log");
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with("isolate") && name.ends_with(&ends) {
+            let _ = fs::remove_file(entry.path());
+        }
     }
 }
 
@@ -343,4 +360,34 @@ fn version(spec: &DriverSpec, program: &Path, shim: &Shim) -> Option<String> {
     let version = child::version(shim, program, &key.1, &[], spec.run_as(), HELPER_WAIT_MAX);
     known.insert(key, version.clone());
     version
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logs_of_a_process_are_removed_and_nothing_else() {
+        let scratch = Scratch::new(None).unwrap();
+        let others = [
+            "isolate-0x1-412-v8.log",
+            "v8.log",
+            "isolate-0x1-12-v8.log.kept",
+        ];
+        for name in [
+            &["isolate-0x1-12-v8.log", "isolate-0x2-12-v8.log"],
+            &others[..],
+        ]
+        .concat()
+        {
+            scratch.write(name, b"").unwrap();
+        }
+        remove_logs(scratch.path(), 12);
+        let left = fs::read_dir(scratch.path()).unwrap();
+        let mut left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
+        left.sort();
+        let mut others = others.map(std::ffi::OsString::from);
+        others.sort();
+        assert_eq!(left, others);
+    }
 }

@@ -64,7 +64,7 @@ func startServing(options options, listener net.Listener, profiles []net.Listene
 		return serving{}, nil, err
 	}
 	pool := products.NewPool(options.seed, options.products)
-	if options.hugePages {
+	if options.hugePages == hugePagesWanted {
 		if err := useHugePages(pool.JSON[0]); err != nil {
 			return serving{}, nil, err
 		}

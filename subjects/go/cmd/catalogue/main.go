@@ -40,6 +40,11 @@ func start(options options, stdout io.Writer) error {
 	if err := lifetime.FollowStarter(); err != nil {
 		return err
 	}
+	if options.hugePages == hugePagesNever {
+		if err := refuseHugePages(); err != nil {
+			return err
+		}
+	}
 	child, err := prefork.Inherit()
 	switch {
 	case err != nil:

@@ -38,7 +38,8 @@ Serves generated products as JSON, to be put under load:
   --read-buffer BYTES  per connection; limits a request's head (default 16384; fiber, fasthttp)
   --write-buffer BYTES per connection (default 4096; fiber, fasthttp)
   --gogc N|off         as the variable GOGC (default: as GOGC says, else 100)
-  --huge-pages         have the heap on huge pages, and do not start where there are none
+  --huge-pages[=never] have the heap on huge pages, and do not start where there are none;
+                       never: on none, whatever the kernel's setting
 
   --locked-draws N     indices that a request of /read-locked draws under its lock, one by one (default 1)
   --seed N             the same seed serves the same bytes (default 1)
@@ -76,7 +77,7 @@ type options struct {
 	buffers serve.Buffers
 	gogc    settings.GOGC
 
-	hugePages bool
+	hugePages hugePages
 
 	lockedDraws int
 	seed        uint64
@@ -132,7 +133,7 @@ func parseOptions(args []string) (options, error) {
 	flags.Func("read-buffer", "", settings.Number(&o.buffers.Read, bufferMin, bufferMax))
 	flags.Func("write-buffer", "", settings.Number(&o.buffers.Write, bufferMin, bufferMax))
 	flags.Func("gogc", "", o.gogc.Parse)
-	flags.BoolVar(&o.hugePages, "huge-pages", o.hugePages, "")
+	flags.BoolFunc("huge-pages", "", o.hugePages.parse)
 	flags.Func("locked-draws", "", settings.Number(&o.lockedDraws, 1, drawsMax))
 	flags.Uint64Var(&o.seed, "seed", o.seed, "")
 	flags.Func("products", "", settings.Number(&o.products, 1, routes.ProductsMax))

@@ -25,7 +25,7 @@ func TestFlagsAreUnderstood(t *testing.T) {
 	}
 	if o.server != serve.FastHTTP || o.address() != "127.0.0.2:0" || o.children != 3 || o.childProcs != 2 ||
 		o.profiles.Rates.MutexFraction != 1 || o.profiles.Rates.BlockNanos != 2 || o.buffers != (serve.Buffers{Read: 8192, Write: 8192}) ||
-		o.gogc.String() != "off" || !o.hugePages || o.lockedDraws != 4 || o.seed != 7 || o.products != 9 {
+		o.gogc.String() != "off" || o.hugePages != hugePagesWanted || o.lockedDraws != 4 || o.seed != 7 || o.products != 9 {
 		t.Errorf("flags were misunderstood: %+v", o)
 	}
 	if o.pprofAddress(0) != "127.0.0.2:6060" || o.pprofAddress(3) != "127.0.0.2:6063" {
@@ -54,6 +54,7 @@ func TestBadFlagsAreRefusedByName(t *testing.T) {
 		"--seed -1":                            "-seed",
 		"--products 0":                         "-products",
 		"--products 65537":                     "-products",
+		"--huge-pages=always":                  "--huge-pages=never",
 		"--nonsense":                           "-nonsense",
 		"serve":                                `unexpected argument "serve"`,
 		"--prefork=maybe":                      "-prefork",

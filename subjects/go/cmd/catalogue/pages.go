@@ -12,6 +12,48 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// hugePages is whether memory is on huge pages.
+type hugePages int
+
+const (
+	// hugePagesAsSet leaves it to the kernel's setting.
+	hugePagesAsSet hugePages = iota
+	// hugePagesWanted has the heap on them.
+	hugePagesWanted
+	// hugePagesNever has nothing on them.
+	hugePagesNever
+)
+
+// parse reads what stands behind --huge-pages, where something does.
+func (h *hugePages) parse(value string) error {
+	switch value {
+	case "true": // nothing stands there
+		*h = hugePagesWanted
+	case "never":
+		*h = hugePagesNever
+	default:
+		return errors.New("is --huge-pages or --huge-pages=never")
+	}
+	return nil
+}
+
+// refuseHugePages has this process and its children without huge pages, also
+// where the kernel gives them to everybody. What it has by now may be on some,
+// so the program starts again: the refusal stays.
+func refuseHugePages() error {
+	refused, err := unix.PrctlRetInt(unix.PR_GET_THP_DISABLE, 0, 0, 0, 0)
+	if err != nil {
+		return fmt.Errorf("--huge-pages=never: %w", err)
+	}
+	if refused != 0 {
+		return nil
+	}
+	if err := unix.Prctl(unix.PR_SET_THP_DISABLE, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("--huge-pages=never: %w", err)
+	}
+	return fmt.Errorf("--huge-pages=never: %w", unix.Exec("/proc/self/exe", os.Args, os.Environ()))
+}
+
 // madvCollapse makes huge pages of what is mapped already (Linux 6.1).
 const madvCollapse = 25
 
@@ -48,14 +90,14 @@ func collapse(from, length uintptr) error {
 	var refused error
 	for range 20 {
 		refused = advise(from, length, madvCollapse)
-		has, err := hasHugePages()
-		if has || err != nil {
+		smaps, err := os.ReadFile("/proc/self/smaps")
+		if err != nil || isMostlyHuge(string(smaps), from, from+length) {
 			return err
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	none := errors.New("--huge-pages: the kernel gave none (/sys/kernel/mm/transparent_hugepage/enabled)")
-	return errors.Join(none, refused)
+	few := errors.New("--huge-pages: the kernel gave too few (/sys/kernel/mm/transparent_hugepage/enabled)")
+	return errors.Join(few, refused)
 }
 
 // advise tells the kernel of memory by its address: it belongs to the runtime,
@@ -67,17 +109,26 @@ func advise(from, length uintptr, advice int) error {
 	return nil
 }
 
-// hasHugePages says whether this process has any.
-func hasHugePages() (bool, error) {
-	summary, err := os.ReadFile("/proc/self/smaps_rollup")
-	if err != nil {
-		return false, err
-	}
-	for line := range strings.Lines(string(summary)) {
-		var kilobytes int
+// isMostlyHuge says whether at least half of what is in memory between two
+// addresses is on huge pages, by the text of /proc/self/smaps.
+func isMostlyHuge(smaps string, from, to uintptr) bool {
+	var resident, huge, kilobytes int
+	isWithin := false
+	for line := range strings.Lines(smaps) {
+		var start, end uintptr
+		if n, _ := fmt.Sscanf(line, "%x-%x ", &start, &end); n == 2 {
+			isWithin = start >= from && end <= to
+			continue
+		}
+		if !isWithin {
+			continue
+		}
+		if n, _ := fmt.Sscanf(line, "Rss: %d kB", &kilobytes); n == 1 {
+			resident += kilobytes
+		}
 		if n, _ := fmt.Sscanf(line, "AnonHugePages: %d kB", &kilobytes); n == 1 {
-			return kilobytes > 0, nil
+			huge += kilobytes
 		}
 	}
-	return false, nil
+	return huge > 0 && 2*huge >= resident
 }

@@ -7,11 +7,10 @@ use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 use std::{io, thread};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 use wallfinder_report::number;
 use wallfinder_study::builtin;
-use wallfinder_sys::pidfd::PidFd;
-use wallfinder_sys::signal;
+use wallfinder_sys::{process, signal};
 
 use crate::exit::Failed;
 use crate::flags::StudyRunFlags;
@@ -44,26 +43,29 @@ pub(super) fn run(flags: &StudyRunFlags) -> Result<(), Failed> {
         ));
     }
     let lasts = |from: usize| -> u64 { studies[from..].iter().map(|(_, ns, _)| ns).sum() };
+    // What was measured before is not known here.
+    let about = if flags.resume { "at the most" } else { "about" };
     presenter.say(&format!(
-        "all: {} studies, about {}",
+        "all: {} studies, {about} {}",
         studies.len(),
         number::length(lasts(0))
     ));
     let program = std::env::current_exe().map_err(Failed::run)?;
     let interrupts = Interrupts::catch();
+    signal::catch_hang_ups();
     let mut failed = Vec::new();
     for (nth, (name, _, parts)) in studies.iter().enumerate() {
         presenter.say(&format!(
-            "{name}: study {} of {}, about {} left",
+            "{name}: study {} of {}, {about} {} left",
             nth + 1,
             studies.len(),
             number::length(lasts(nth))
         ));
-        let child = Command::new(&program)
-            .args(words(name, parts)?)
-            // Whoever interrupts this process interrupts it through us, and once.
-            .process_group(0)
-            .spawn();
+        let mut command = Command::new(&program);
+        let given = std::env::args_os().skip(1);
+        // Whoever interrupts this process interrupts it through us, and once.
+        command.args(words(given, name, parts)?).process_group(0);
+        let child = process::end_with_this_thread(&mut command).spawn();
         let status = ended(child.map_err(Failed::run)?).map_err(Failed::run)?;
         match (interrupts.came(), status.code()) {
             (Some((code, _)), _) => return Err(Failed::with_code(code, resumed(name))),
@@ -81,8 +83,17 @@ pub(super) fn run(flags: &StudyRunFlags) -> Result<(), Failed> {
     }
 }
 
-/// Waits for a study, and passes interrupts on to it.
+/// Waits for a study, and passes interrupts on to it. Where that fails it is ended.
 fn ended(mut child: Child) -> io::Result<ExitStatus> {
+    let status = watched(&mut child);
+    if status.is_err() {
+        let _ = tell(&child, Signal::TERM);
+        let _ = child.wait();
+    }
+    status
+}
+
+fn watched(child: &mut Child) -> io::Result<ExitStatus> {
     let mut told = 0;
     loop {
         if let Some(status) = child.try_wait()? {
@@ -91,11 +102,15 @@ fn ended(mut child: Child) -> io::Result<ExitStatus> {
         let came = signal::interrupts();
         if came > told {
             told = came;
-            let process = PidFd::open(child.id())?;
-            process.signal(Signal::INT)?;
+            tell(child, Signal::INT)?;
         }
         thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// Sends a signal to a child that was not waited for, so that its number is no other's.
+fn tell(child: &Child, signal: Signal) -> io::Result<()> {
+    Ok(kill_process(Pid::from_child(child), signal)?)
 }
 
 fn resumed(name: &str) -> String {
@@ -103,8 +118,12 @@ fn resumed(name: &str) -> String {
 }
 
 /// This command line for one of the studies.
-fn words(name: &str, parts: &[String]) -> Result<Vec<OsString>, Failed> {
-    let mut words: Vec<OsString> = std::env::args_os().skip(1).collect();
+fn words(
+    given: impl Iterator<Item = OsString>,
+    name: &str,
+    parts: &[String],
+) -> Result<Vec<OsString>, Failed> {
+    let mut words: Vec<OsString> = given.collect();
     let mut all = words.iter_mut().filter(|word| *word == NAME);
     match (all.next(), all.next()) {
         (Some(word), None) => *word = name.into(),
@@ -117,4 +136,32 @@ fn words(name: &str, parts: &[String]) -> Result<Vec<OsString>, Failed> {
         words.extend(["--with".into(), parts.join(",").into()]);
     }
     Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rewritten(given: &str, parts: &[&str]) -> Result<String, Failed> {
+        let given = given.split(' ').map(OsString::from);
+        let parts: Vec<String> = parts.iter().map(|part| (*part).to_owned()).collect();
+        let words = words(given, "lock", &parts)?;
+        let words: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
+        Ok(words.join(" "))
+    }
+
+    #[test]
+    fn a_study_is_run_by_the_command_line_of_all_with_its_name_and_its_parts() {
+        let of = |given, parts: &[&str]| rewritten(given, parts).unwrap();
+        assert_eq!(
+            of("study run --size=demo all --resume --env A=all", &[]),
+            "study run --size=demo lock --resume --env A=all"
+        );
+        assert_eq!(
+            of("study run all -q", &["anomalies", "depth"]),
+            "study run lock -q --with anomalies,depth"
+        );
+        let twice = rewritten("study run all --runs all", &[]);
+        assert!(twice.unwrap_err().message.contains("twice"));
+    }
 }

@@ -2,11 +2,13 @@
 //!
 //! ```text
 //!  runs/…-lock-full/  study.toml ─► what was asked, step by step ─┐
+//!                     study.sums ─► by which build, around what ──┤
 //!                     journal    ─► steps that ended ─────────────┴─► those that are asked alike now
 //! ```
 //!
 //! A step is taken over where it was planned as it is now: the same load at the same server, driven alike, on the
-//! same machine by the same version. The last one of a run that was cut short may not be whole, and is not taken.
+//! same machine by the same build. The last one of a run that was cut short may not be whole, or was to be measured
+//! again, and is not taken.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -19,6 +21,7 @@ use wallfinder_study::{Size, Study, StudyStep, SubjectSpec, duration, label_of};
 use wallfinder_sys::file::{self, Source};
 
 use super::STUDY_BYTES_MAX;
+use super::sums::{SUMS, are_alike};
 
 /// The study as it was run, in the run's folder.
 pub(super) const STUDY: &str = "study.toml";
@@ -32,6 +35,8 @@ pub(super) struct Measured {
     pub(super) whole: Option<PathBuf>,
     /// The runs they are of.
     runs: Vec<String>,
+    /// How many runs are of another build, or were given something else.
+    others: usize,
 }
 
 impl Measured {
@@ -41,8 +46,16 @@ impl Measured {
         let left = planned
             .iter()
             .filter(|step| !there.contains(step.label.as_str()));
+        let left_alone = match self.others {
+            0 => String::new(),
+            others => format!(
+                "; nothing is taken from {others} earlier run{}, by another build of the tool, a server or a driver, or with \
+                 other --env, --as or hosts",
+                if others == 1 { "" } else { "s" }
+            ),
+        };
         format!(
-            "{} of {} steps were measured before; the rest takes about {}",
+            "{} of {} steps were measured before; the rest takes about {}{left_alone}",
             there.len(),
             planned.len(),
             number::length(duration(left).0)
@@ -68,6 +81,7 @@ pub(super) fn measured(
     (study, parts, size): (&Study, &[String], Size),
     plan: &Plan,
     environment: &Environment,
+    sums: &str,
 ) -> Measured {
     let asked = Asked::of(study, size, plan);
     let mut found = Measured::default();
@@ -82,16 +96,13 @@ pub(super) fn measured(
         if !is_alike(&record, plan, environment) {
             continue;
         }
+        if !sums_in(&folder).is_some_and(|earlier| are_alike(&earlier, sums)) {
+            found.others += 1;
+            continue;
+        }
         let earlier = Asked::of(&earlier, size, &record.plan);
         let mut of_run: BTreeMap<&str, Vec<&Step>> = BTreeMap::new();
-        let whole = match record.complete {
-            true => &record.steps[..],
-            false => record
-                .steps
-                .split_last()
-                .map_or(&[][..], |(_, whole)| whole),
-        };
-        for step in whole {
+        for step in ended(&record) {
             of_run.entry(label_of(step)).or_default().push(step);
         }
         of_run.retain(|label, _| asked.is_as_in(&earlier, label));
@@ -147,11 +158,27 @@ fn asked_in(folder: &Path, parts: &[String], size: Size) -> Option<Study> {
     study.sizes().contains(&size).then_some(study)
 }
 
-/// Whether a run was by this version, on this machine and its processors.
+/// Its checksums.
+fn sums_in(folder: &Path) -> Option<String> {
+    let file = Source::File(folder.join(SUMS));
+    file::read_text(file, STUDY_BYTES_MAX, file::PATIENCE).ok()
+}
+
+/// The steps of a run that are whole. Of one that was cut short the last may not be; nor is it known whether it
+/// was to be measured again, so that all that stands under its label is left out.
+fn ended(record: &Record) -> impl Iterator<Item = &Step> {
+    let last = match record.complete {
+        true => None,
+        false => record.steps.last().map(label_of),
+    };
+    let steps = record.steps.iter();
+    steps.filter(move |step| last != Some(label_of(step)))
+}
+
+/// Whether a run was on this machine and its processors.
 fn is_alike(record: &Record, plan: &Plan, environment: &Environment) -> bool {
     let machine = |of: &Environment| (of.cpus, of.cpu_model.clone(), of.kernel.clone());
-    record.tool_version == env!("CARGO_PKG_VERSION")
-        && record.plan.command == plan.command
+    record.plan.command == plan.command
         && record.plan.client_cpus == plan.client_cpus
         && record.plan.server_cpus == plan.server_cpus
         && machine(&record.environment) == machine(environment)
@@ -183,5 +210,42 @@ impl Asked {
     fn is_as_in(&self, earlier: &Asked, label: &str) -> bool {
         let now = self.planned.get(label);
         now.is_some() && now == earlier.planned.get(label)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A record of steps of these names, made of one that was kept.
+    fn record_of(names: &[&str], complete: bool) -> Record {
+        let file = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../store/testdata/record-1.json"
+        );
+        let mut record = wallfinder_store::open(file.as_ref()).unwrap();
+        record.complete = complete;
+        let step = record.steps[0].clone();
+        let named = |name: &&str| Step {
+            name: (*name).to_owned(),
+            ..step.clone()
+        };
+        record.steps = names.iter().map(named).collect();
+        record
+    }
+
+    /// A journal has what was disturbed and what was measured again under one name; a record that was sealed tells
+    /// them apart.
+    #[test]
+    fn what_may_have_been_about_to_be_measured_again_is_not_taken() {
+        let taken = |names: &[&str], complete| -> Vec<String> {
+            let record = record_of(names, complete);
+            ended(&record).map(|step| step.name.clone()).collect()
+        };
+        assert_eq!(taken(&["a", "b", "b"], false), ["a"]);
+        assert_eq!(taken(&["a", "a", "b"], false), ["a", "a"]);
+        assert_eq!(taken(&["a", "b/disturbed1", "b"], false), ["a"]);
+        assert_eq!(taken(&["a", "b", "b"], true), ["a", "b", "b"]);
+        assert!(taken(&["a"], false).is_empty() && taken(&[], false).is_empty());
     }
 }
