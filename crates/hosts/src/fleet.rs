@@ -226,13 +226,14 @@ impl Fleet {
         let processors: Vec<Vec<u32>> = processors.collect();
         let counts: Vec<usize> = processors.iter().map(Vec::len).collect();
         let workers = deal::workers(spec.load.workers, &counts);
-        let whole: f64 = weights.iter().sum();
-        let parts = deal::parts(spec, &weights).into_iter().zip(weights);
+        let parts = deal::parts(spec, &weights);
+        let dealt = deal::dealt(&parts);
+        let parts = parts.into_iter().zip(dealt);
         let each = parts.zip(hosts).zip(processors.into_iter().zip(workers));
-        each.map(|(((mut part, weight), (place, host)), (cpus, workers))| {
+        each.map(|(((mut part, dealt), (place, host)), (cpus, workers))| {
             (part.cpus, part.load.workers) = (cpus, workers);
             part.under_quota |= self.is_under_quota(place, workers);
-            (host, part, weight / whole)
+            (host, part, dealt)
         })
         .collect()
     }
@@ -358,6 +359,10 @@ impl ClientHost for Fleet {
 
     fn fits(&self, load: &Load) -> Result<(), String> {
         self.hosts.iter().try_for_each(|host| host.fits(load))
+    }
+
+    fn is_reached(&self) -> bool {
+        self.left().iter().all(|(_, host)| host.is_reached())
     }
 
     fn kept(&self) {

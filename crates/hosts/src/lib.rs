@@ -57,7 +57,7 @@ pub use channel::{Away, Channel, HostError, WhyOver};
 pub use fleet::Fleet;
 pub use here::{Here, cpus_of, named, whose};
 pub use load::{LoadHere, LoadThere};
-pub use reached::{Again, Agent, Way};
+pub use reached::{Again, Agent, Kept, Way};
 pub use sampling::{Joint, Sampling};
 pub use several::Several;
 pub use there::{Shaped, There};
@@ -135,6 +135,11 @@ pub trait ClientHost: Host {
 
     /// The addresses that the server sees; none where they are not known.
     fn addresses(&self) -> Vec<IpAddr>;
+
+    /// Whether it can be asked now; where not, the way there may come back.
+    fn is_reached(&self) -> bool {
+        true
+    }
 
     /// The hosts that make such a load together, each with the part that is dealt to it, 0..1; none where one host makes
     /// it.

@@ -19,10 +19,12 @@ use wallfinder_sys::clock;
 /// Longest file of credentials.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 /// How long the hub may take to answer a connection.
-const CONNECT_WAIT_MAX: Duration = Duration::from_secs(15);
-/// How often a silent connection is tried. One that answers twice no more is given up, sooner than the other end of a
-/// session is taken for gone.
-const PING_EVERY: Duration = Duration::from_millis(1_500);
+pub(crate) const CONNECT_WAIT_MAX: Duration = Duration::from_secs(15);
+/// The same where there are others to dial.
+const CONNECT_WAIT_OF_SEVERAL: Duration = Duration::from_secs(3);
+/// How often a silent connection is tried. One that answers twice no more is given up: with
+/// [`CONNECT_WAIT_OF_SEVERAL`] for another that is gone as well, sooner than the other end of a session is taken for gone.
+const PING_EVERY: Duration = Duration::from_secs(1);
 /// The longest pause before the hub is dialled again: a hub that comes back within a lease has lost nothing.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// So much longer one may be, so that a thousand agents do not dial at once.
@@ -150,7 +152,10 @@ impl Credentials {
         let options = options
             .require_tls(true)
             .ignore_discovered_servers()
-            .connection_timeout(CONNECT_WAIT_MAX)
+            .connection_timeout(match self.servers.len() {
+                0 | 1 => CONNECT_WAIT_MAX,
+                _ => CONNECT_WAIT_OF_SEVERAL,
+            })
             .ping_interval(PING_EVERY)
             .reconnect_delay_callback(|attempt| {
                 let spread = Duration::from_millis(clock::monotonic_ns() % SPREAD_MS);

@@ -27,7 +27,7 @@ use wallfinder_sys::{clock, process};
 
 use crate::Credentials;
 use crate::carry::{Ends, MESSAGES_MAX, WAITING_MAX, carry};
-use crate::line::{noted, random, spelled};
+use crate::line::{Reached, noted, random, spelled};
 use crate::order;
 use crate::subjects::{self, ALL, Here, WhoIsThere};
 
@@ -35,9 +35,9 @@ use crate::subjects::{self, ALL, Here, WhoIsThere};
 const SESSIONS_MAX: usize = 8;
 /// Sessions that are over and not forgotten: what is late of them begins none.
 const OVER_MAX: usize = 64;
-/// A controller that says nothing for so long while the hub is reached is gone: it renews its lease each second. What it
-/// squeezed is as it was by then.
-const SILENCE_MAX: Duration = Duration::from_secs(7);
+/// A controller that says nothing for so long while the hub is reached is gone: it renews its lease each second, and where
+/// its server of a cluster is lost it is at another within 7 s. What it squeezed is as it was by then.
+const SILENCE_MAX: Duration = Duration::from_secs(9);
 /// The pause before a hub is dialled again that was never reached, the first and the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(10)];
 /// How much of what an agent says goes into one message.
@@ -89,13 +89,13 @@ pub async fn serve(
 ) -> Result<(), String> {
     let instance = u64::from_ne_bytes(random()?);
     let log: Log = Arc::new(Mutex::new(log));
-    let (client, connected, _read_when_dialled) = reached(credentials, &log).await?;
+    let (client, reached, _read_when_dialled) = dialled(credentials, &log).await?;
     let mut joined = Joined {
         here: Here { instance, ..here },
         begins: sessions,
         log,
         client,
-        connected,
+        reached,
         sessions: HashMap::new(),
         over: VecDeque::new(),
     };
@@ -103,24 +103,24 @@ pub async fn serve(
 }
 
 /// Dials until the hub knows who this is; from then on the library does.
-async fn reached(
+async fn dialled(
     credentials: &Credentials,
     log: &Log,
-) -> Result<(Client, watch::Receiver<u64>, Option<File>), String> {
+) -> Result<(Client, watch::Receiver<Reached>, Option<File>), String> {
     let [mut pause, longest] = PAUSES;
     loop {
         let connecting = credentials.options()?;
-        let (count, connected) = watch::channel(0);
+        let (note, reached) = watch::channel(Reached::default());
         let of_events = Arc::clone(log);
         let options = connecting.options.event_callback(move |event| {
-            noted(&event, &count);
+            noted(&event, &note);
             if !matches!(event, Event::ClientError(_)) {
                 told(&of_events, &format!("the hub: {event}"));
             }
             async {}
         });
         match options.connect(connecting.servers).await {
-            Ok(client) => return Ok((client, connected, connecting.authority)),
+            Ok(client) => return Ok((client, reached, connecting.authority)),
             Err(error) => told(log, &format!("the hub is not reached: {}", spelled(&error))),
         }
         tokio::time::sleep(pause).await;
@@ -133,7 +133,7 @@ struct Joined<'s, S> {
     begins: &'s S,
     log: Log,
     client: Client,
-    connected: watch::Receiver<u64>,
+    reached: watch::Receiver<Reached>,
     sessions: HashMap<String, Session>,
     /// Those that were last over.
     over: VecDeque<String>,
@@ -244,7 +244,7 @@ impl<S: Sessions> Joined<'_, S> {
             said,
             heard: hear,
             close: closed,
-            connected: self.connected.clone(),
+            reached: self.reached.clone(),
             silence_max: SILENCE_MAX,
         };
         let (client, to) = (self.client.clone(), subjects::say(&self.here.name, session));
