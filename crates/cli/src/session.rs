@@ -364,10 +364,13 @@ impl Session {
         self.journal.step_ends(&kept).map_err(store)
     }
 
-    /// Who was interrupted before there was any load has not failed.
+    /// Who was interrupted before there was any load has not failed. What became of hosts that are lost is told.
     fn conduct_failed(&self, error: &ConductError) -> Failed {
         match self.interrupts.came() {
-            Some((code, _)) => Failed::with_code(code, ""),
+            Some((code, _)) => {
+                let lost = self.clients.iter().find_map(|client| client.lost());
+                Failed::with_code(code, lost.map_or(String::new(), |lost| lost.to_string()))
+            }
             None => Failed::run(error),
         }
     }

@@ -361,6 +361,22 @@ impl ClientHost for Fleet {
         self.hosts.iter().try_for_each(|host| host.fits(load))
     }
 
+    fn may_stand_by(&self, load: &Load, more: u32) -> Result<(), String> {
+        let (hosts, weights) = self.having(load);
+        let mut each: Vec<_> = hosts
+            .into_iter()
+            .zip(deal::with_standby(load.connections, more, &weights))
+            .collect();
+        let each = at_once(&mut each, |((_, host), (own, more))| {
+            let part = Load {
+                connections: *own,
+                ..load.clone()
+            };
+            host.may_stand_by(&part, *more)
+        });
+        each.into_iter().collect()
+    }
+
     fn is_reached(&self) -> bool {
         self.left().iter().all(|(_, host)| host.is_reached())
     }

@@ -136,6 +136,12 @@ pub trait ClientHost: Host {
     /// The addresses that the server sees; none where they are not known.
     fn addresses(&self) -> Vec<IpAddr>;
 
+    /// Whether so many connections of a load fit beside its own, of which hosts of several hold what may be asked of each;
+    /// else why not.
+    fn may_stand_by(&self, load: &Load, _more: u32) -> Result<(), String> {
+        self.fits(load)
+    }
+
     /// Whether it can be asked now; where not, the way there may come back.
     fn is_reached(&self) -> bool {
         true

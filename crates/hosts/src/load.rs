@@ -115,6 +115,13 @@ impl ClientHost for LoadHere {
         precheck::check(load, &self.server).map_err(|why| why.to_string())
     }
 
+    fn may_stand_by(&self, load: &Load, more: u32) -> Result<(), String> {
+        self.fits(&Load {
+            connections: load.connections.saturating_add(more),
+            ..load.clone()
+        })
+    }
+
     fn addresses(&self) -> Vec<IpAddr> {
         own_address(self.server).into_iter().collect()
     }
@@ -298,6 +305,17 @@ impl ClientHost for LoadThere {
     fn fits(&self, _: &Load) -> Result<(), String> {
         // Its agent looks when the load is to begin.
         Ok(())
+    }
+
+    fn may_stand_by(&self, load: &Load, more: u32) -> Result<(), String> {
+        let fits = Ask::Fits {
+            connections: load.connections.saturating_add(more),
+            address: self.server,
+        };
+        self.far
+            .channel
+            .order(fits)
+            .map_err(|error| error.to_string())
     }
 
     fn is_reached(&self) -> bool {

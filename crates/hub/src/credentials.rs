@@ -22,8 +22,11 @@ const FILE_BYTES_MAX: u64 = 64 << 10;
 pub(crate) const CONNECT_WAIT_MAX: Duration = Duration::from_secs(15);
 /// The same where there are others to dial.
 const CONNECT_WAIT_OF_SEVERAL: Duration = Duration::from_secs(3);
-/// How often a silent connection is tried. One that answers twice no more is given up: with
-/// [`CONNECT_WAIT_OF_SEVERAL`] for another that is gone as well, sooner than the other end of a session is taken for gone.
+/// Of several servers that of the other end alone may be lost: within [`PING_EVERY`] thrice it finds out, and it may dial
+/// for [`CONNECT_WAIT_OF_SEVERAL`] in vain before it is at another. It may be silent for so much longer.
+const SILENCE_MORE_OF_SEVERAL: Duration = Duration::from_secs(2);
+/// How often a silent connection is tried. One that answers twice no more is given up, sooner than the other end of a
+/// session is taken for gone.
 const PING_EVERY: Duration = Duration::from_secs(1);
 /// The longest pause before the hub is dialled again: a hub that comes back within a lease has lost nothing.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -134,6 +137,14 @@ impl Credentials {
     pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
         let text = serde_json::to_string_pretty(self)? + "\n";
         write_secret(path, text.as_bytes())
+    }
+
+    /// How long the other end of a session may be silent, where that is `most` with one server.
+    pub(crate) fn silence_max(&self, most: Duration) -> Duration {
+        match self.servers.len() {
+            0 | 1 => most,
+            _ => most + SILENCE_MORE_OF_SEVERAL,
+        }
     }
 
     /// How to connect with them. Nothing is said to who is not vouched for.

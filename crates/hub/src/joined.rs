@@ -35,9 +35,9 @@ use crate::subjects::{self, ALL, Here, WhoIsThere};
 const SESSIONS_MAX: usize = 8;
 /// Sessions that are over and not forgotten: what is late of them begins none.
 const OVER_MAX: usize = 64;
-/// A controller that says nothing for so long while the hub is reached is gone: it renews its lease each second, and where
-/// its server of a cluster is lost it is at another within 7 s. What it squeezed is as it was by then.
-const SILENCE_MAX: Duration = Duration::from_secs(9);
+/// A controller that says nothing for so long while the hub is reached is gone: it renews its lease each second. What it
+/// squeezed is as it was by then.
+const SILENCE_MAX: Duration = Duration::from_secs(7);
 /// The pause before a hub is dialled again that was never reached, the first and the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(10)];
 /// How much of what an agent says goes into one message.
@@ -96,6 +96,7 @@ pub async fn serve(
         log,
         client,
         reached,
+        silence_max: credentials.silence_max(SILENCE_MAX),
         sessions: HashMap::new(),
         over: VecDeque::new(),
     };
@@ -134,6 +135,7 @@ struct Joined<'s, S> {
     log: Log,
     client: Client,
     reached: watch::Receiver<Reached>,
+    silence_max: Duration,
     sessions: HashMap<String, Session>,
     /// Those that were last over.
     over: VecDeque<String>,
@@ -245,7 +247,7 @@ impl<S: Sessions> Joined<'_, S> {
             heard: hear,
             close: closed,
             reached: self.reached.clone(),
-            silence_max: SILENCE_MAX,
+            silence_max: self.silence_max,
         };
         let (client, to) = (self.client.clone(), subjects::say(&self.here.name, session));
         let (session, ended) = (session.to_owned(), ended.clone());

@@ -33,9 +33,8 @@ use crate::{Credentials, CredentialsError};
 
 /// How long an agent that is there may take to greet.
 const GREETING_WAIT_MAX: Duration = Duration::from_secs(20);
-/// An agent that says nothing for so long while the hub is reached is gone: it answers the lease each second, and where its
-/// server of a cluster is lost it is at another within 7 s.
-const SILENCE_MAX: Duration = Duration::from_secs(8);
+/// An agent that says nothing for so long while the hub is reached is gone: it answers the lease each second.
+const SILENCE_MAX: Duration = Duration::from_secs(6);
 /// An agent was heard: another of its name may take as long, and this at the least.
 const TWIN_WAIT_MIN: Duration = Duration::from_millis(100);
 /// How long an agent may take to say that it is there.
@@ -114,6 +113,7 @@ pub struct Line {
     handle: Handle,
     client: Client,
     reached: watch::Receiver<Reached>,
+    silence_max: Duration,
     looked: Mutex<Option<Look>>,
     /// Its end is that of the thread.
     _stop: oneshot::Sender<()>,
@@ -166,6 +166,7 @@ impl Line {
                 handle,
                 client,
                 reached,
+                silence_max: credentials.silence_max(SILENCE_MAX),
                 looked: Mutex::default(),
                 _stop: stop,
             }),
@@ -274,6 +275,7 @@ impl Line {
         let why = Arc::new(Mutex::new(None));
         let carrying = Carrying {
             client: self.client.clone(),
+            silence_max: self.silence_max,
             ask: subjects::ask(name, instance, &session),
             say: subjects::say(name, &session),
         };
@@ -434,6 +436,7 @@ async fn who_is_there(
 /// What a session is carried over.
 struct Carrying {
     client: Client,
+    silence_max: Duration,
     ask: String,
     say: String,
 }
@@ -458,7 +461,7 @@ impl Carrying {
             heard,
             close,
             reached,
-            silence_max: SILENCE_MAX,
+            silence_max: self.silence_max,
         };
         let over = carry(&self.client, self.ask, ends).await;
         taking.abort();

@@ -663,7 +663,7 @@ fn whatever_is_lost_of_a_hub_the_hosts_are_as_they_were() {
     sleep(Duration::from_secs(3));
     let agent = joined.agent("c");
     send(agent, Signal::STOP);
-    sleep(Duration::from_secs(11));
+    sleep(Duration::from_secs(9));
     send(agent, Signal::CONT);
     let ran = running.wait(LIMIT).ends_with(1);
     assert!(ran.err.contains("over the hub"), "{}", ran.err);

@@ -114,7 +114,7 @@ impl Engine {
             false => spare_connections(&load),
         };
         let standby = match levers::may_stand_by(&load) {
-            true => Resting::of(order).map_or(0, |hosts| hosts.standing_by(load.connections)),
+            true => Resting::of(order).map_or(0, |hosts| hosts.room(order).unwrap_or(0)),
             false => 0,
         };
         let spec = StepSpec {

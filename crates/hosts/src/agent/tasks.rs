@@ -13,8 +13,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use wallfinder_engine::{Signals, StepSpec, calibrate::calibrate, precheck, run, workers_of};
-use wallfinder_model::Nanos;
 use wallfinder_model::drive::{Edge, LeverSetting, Progress, Share, Typical};
+use wallfinder_model::{Load, Nanos};
 use wallfinder_protocol::{Answer, LoadOrder, News, Refusal, Reply, Said, frame};
 use wallfinder_sys::{clock, process};
 use wallfinder_testbed::subject::{Subject, SubjectSpec};
@@ -151,7 +151,11 @@ impl Tasks {
         }
         let keeps = order.keeps;
         let mut spec = sound(spec(order))?;
-        precheck::check(&spec.load, &spec.address).map_err(|why| why.to_string())?;
+        let all = Load {
+            connections: spec.load.connections + more_of(&spec),
+            ..spec.load.clone()
+        };
+        precheck::check(&all, &spec.address).map_err(|why| why.to_string())?;
         // What was kept before is given up, and its file with it.
         self.kept = None;
         let keeping = keeps.then(|| Keeping::start(&mut spec)).transpose()?;
@@ -295,6 +299,11 @@ impl Tasks {
     }
 }
 
+/// Connections of a step beside those of its load.
+fn more_of(spec: &StepSpec) -> u32 {
+    spec.spare_connections.max(spec.standby_connections)
+}
+
 /// Refuses a load whose schedule would not come to an end.
 fn sound(spec: StepSpec) -> Result<StepSpec, String> {
     let Share { nth, of } = spec.share;
@@ -302,7 +311,7 @@ fn sound(spec: StepSpec) -> Result<StepSpec, String> {
         && spec.load.workers.checked_mul(of).is_some()
         && spec.slots.as_ref().is_none_or(|slots| slots.is_sound());
     // Connections beside the load's own are those of a closed loop.
-    let more = spec.spare_connections.max(spec.standby_connections);
+    let more = more_of(&spec);
     let is_bounded = spec.load.connections.checked_add(more).is_some()
         && (more == 0 || !spec.load.arrival.is_open());
     match is_dealt && is_bounded && spec.load.arrival.is_sound() {
@@ -445,7 +454,7 @@ fn hear(progress: Progress, conducted: &Conducted, output: &Output) {
 #[cfg(test)]
 mod tests {
     use wallfinder_model::scenario::Io;
-    use wallfinder_model::{Arrival, Load, Rate};
+    use wallfinder_model::{Arrival, Rate};
     use wallfinder_wire::Exchange;
     use wallfinder_wire::http1::Request;
 

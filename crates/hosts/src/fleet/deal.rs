@@ -124,6 +124,14 @@ pub(super) fn parts(spec: &StepSpec, weights: &[f64]) -> Vec<StepSpec> {
     (0..weights.len()).map(part).collect()
 }
 
+/// What each host has of so many connections, and of those that stand by.
+pub(super) fn with_standby(connections: u32, standby: u32, weights: &[f64]) -> Vec<(u32, u32)> {
+    let own = split(u64::from(connections), weights);
+    let each: Vec<f64> = own.iter().map(|own| *own as f64).collect();
+    let own = own.into_iter().map(|own| own as u32);
+    own.zip(standing_by(standby, &each)).collect()
+}
+
 /// Connections that stand by on each host, where so many are taken over at the most: what any turn may ask of it.
 fn standing_by(most: u32, connections: &[f64]) -> Vec<u32> {
     if most == 0 {
