@@ -45,7 +45,8 @@ const LOOK_EVERY_OF_ALL: Duration = Duration::from_micros(200);
 const LOOK_EVERY_MAX: Duration = Duration::from_millis(100);
 
 /// Why a load is left alone while nothing can be said to its host: a lease, and as long as the way may be gone.
-const GIVEN_UP: &str = "given up while the hub is not reached; its load ends by itself within 45 s";
+const GIVEN_UP: &str =
+    "given up while the hub is not reached; the load there ends by itself within 45 s";
 
 /// This host, and the engine of this process.
 #[derive(Debug, Clone, Copy)]
