@@ -168,7 +168,7 @@ impl Session {
         let failure = live.failure;
         let step = match conducted {
             Ok(step) => step,
-            Err(error) => return Err(self.conduct_failed(&error)),
+            Err(error) => return Err(self.conduct_failed(&error, &*order.client)),
         };
         if let Some(error) = failure {
             return Err(store(error));
@@ -269,7 +269,8 @@ impl Session {
         };
         let conducted = experiment(order, &self.record.environment, &signals, &mut live);
         let failure = live.failure;
-        let (experiment, doubts) = conducted.map_err(|error| self.conduct_failed(&error))?;
+        let (experiment, doubts) =
+            conducted.map_err(|error| self.conduct_failed(&error, &*step.client))?;
         let step = self.record.steps.last_mut().expect("it is still there");
         step.experiment = Some(experiment);
         step.caveats.extend(doubts);
@@ -374,10 +375,13 @@ impl Session {
         self.journal.step_ends(&kept).map_err(store)
     }
 
-    /// Who was interrupted before there was any load has not failed.
-    fn conduct_failed(&self, error: &ConductError) -> Failed {
+    /// Who was interrupted before there was any load has not failed. What became of client hosts that are lost is told.
+    fn conduct_failed(&self, error: &ConductError, client: &dyn ClientHost) -> Failed {
         match self.interrupts.came() {
-            Some((code, _)) => Failed::with_code(code, ""),
+            Some((code, _)) => {
+                let lost = client.lost().map(|lost| lost.to_string());
+                Failed::with_code(code, lost.unwrap_or_default())
+            }
             None => Failed::run(error),
         }
     }

@@ -115,13 +115,33 @@ impl<'s> Standing<'s> {
     }
 }
 
-/// Agents, whose sessions end some at a time: each waits until its agent knows.
+/// Agents, whose sessions end all at once: each waits until its agent knows.
+#[derive(Default)]
 struct Agents(Vec<Arc<Agent>>);
+
+impl Agents {
+    /// Those that were begun, unless one was not.
+    fn all<E>(each: Vec<Result<Arc<Agent>, E>>) -> Result<Vec<Arc<Agent>>, E> {
+        let (mut agents, mut failed) = (Agents::default(), None);
+        for agent in each {
+            match agent {
+                Ok(agent) => agents.0.push(agent),
+                Err(error) => {
+                    failed.get_or_insert(error);
+                }
+            }
+        }
+        failed.map_or_else(|| Ok(std::mem::take(&mut agents.0)), Err)
+    }
+}
 
 impl Drop for Agents {
     fn drop(&mut self) {
-        let mut agents: Vec<Option<Arc<Agent>>> = self.0.drain(..).map(Some).collect();
-        at_once(&mut agents, |agent| drop(agent.take()));
+        // What others hold goes on.
+        let own = self.0.drain(..).filter_map(Arc::into_inner);
+        let mut own: Vec<Option<Agent>> = own.map(Some).collect();
+        own.iter().flatten().for_each(Agent::end);
+        at_once(&mut own, |agent| drop(agent.take()));
     }
 }
 
@@ -246,7 +266,7 @@ impl Testbed {
             (None, Some(folder)) => Named::Group(folder.clone()),
             (None, None) => Named::Nobody,
         };
-        let (mut start, mut facts, mut agents, mut shaped) = (None, None, Vec::new(), None);
+        let (mut start, mut facts, mut agents, mut shaped) = (None, None, Agents::default(), None);
         let placed = standing.map(|standing| standing.placement);
         let (subject, placement, found, from) = match (&server.subject, &server.host) {
             (Some(command), None) => {
@@ -287,7 +307,7 @@ impl Testbed {
                 }
                 let address = listening::address_of(job)?;
                 let stands = standing.map_or(&[][..], |standing| standing.clients);
-                let from = client_at(job, address, stands, &mut agents)?;
+                let from = client_at(job, address, stands, &mut agents.0)?;
                 let link = &job.scenario.link;
                 let downlink = named_device(job, "link.downlink_dev", &link.downlink_dev)?;
                 let seen = match &agent {
@@ -312,7 +332,7 @@ impl Testbed {
                         let rate_bits = standing.and_then(|standing| standing.rate_bits);
                         let rate = rate_bits.map(|rate_bits| there.shaped(rate_bits));
                         shaped = rate.transpose().map_err(Failed::run)?;
-                        all_there(job, there, address, &peers, &mut agents)?
+                        all_there(job, there, address, &peers, &mut agents.0)?
                     }
                 };
                 match (agent, subject) {
@@ -326,7 +346,7 @@ impl Testbed {
                             downlink,
                         }));
                     }
-                    (agent, _) => agents.extend(agent),
+                    (agent, _) => agents.0.extend(agent),
                 }
                 let runs_on = seen.0.family().and_then(cpus_of);
                 let cpus = client.cpus.clone();
@@ -351,7 +371,7 @@ impl Testbed {
         if let Some(host) = &server.backend_host {
             let agent = agent_of(host, Ways::of(job, &server.ssh), &[])?;
             backend = Some(BackendHost::of(&agent));
-            agents.push(agent);
+            agents.0.push(agent);
         }
         if let Some(folder) = &client.cgroup {
             let procs = folder.join("cgroup.procs");
@@ -382,7 +402,7 @@ impl Testbed {
             _shaped: shaped,
             client: from,
             backend,
-            _agents: Agents(agents),
+            _agents: agents,
         };
         if let Some(lab) = &testbed.lab {
             let cpus = testbed.placement.relay(&process::allowed_cpus());
@@ -655,13 +675,11 @@ fn agents_of(hosts: &[String], ways: Ways<'_>) -> Result<Vec<Arc<Agent>>, Failed
         Some(hub) if hosts.len() > 1 && hosts.iter().all(is_at_hub) => {
             let agents = hub::line(hub)?.agents(hosts, &controller()).into_iter();
             let each = agents.map(|agent| agent.map(Arc::new).map_err(Failed::run));
-            each.collect()
+            Agents::all(each.collect())
         }
         _ => {
             let mut hosts: Vec<&String> = hosts.iter().collect();
-            at_once(&mut hosts, |host| agent_of(host, ways, &[]))
-                .into_iter()
-                .collect()
+            Agents::all(at_once(&mut hosts, |host| agent_of(host, ways, &[])))
         }
     }
 }

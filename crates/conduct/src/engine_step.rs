@@ -209,8 +209,11 @@ pub(crate) fn run(
     let series = sampler.map(|sampler| sampler.stop());
     let opened_ns = opened_ns.map(|at_ns| in_time(at_ns, measured.window_from_ns));
     let closed_ns = closed_ns.map(|at_ns| match order.load.stop.requests {
-        // Hosts that count requests end apart.
-        Some(_) => at_ns,
+        // Hosts that count requests end apart: the last of them tells.
+        Some(_) => {
+            let last_ns = measured.intervals.last().map_or(0, |last| last.at_ns);
+            in_time(at_ns, last_ns.max(measured.window_to_ns))
+        }
         None => in_time(at_ns, measured.window_to_ns),
     });
     let mut telemetry = match (&series, opened_ns, closed_ns) {

@@ -23,6 +23,8 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
+use wallfinder_engine::precheck;
+use wallfinder_model::Load;
 use wallfinder_model::experiment::Squeeze;
 use wallfinder_probe::discover::family_of_self;
 use wallfinder_probe::environment::interface_towards;
@@ -281,6 +283,13 @@ impl Agent {
                 known,
                 cores_min,
             } => Answer::Neighbours(self.server.neighbours(&cpus, &known, cores_min)),
+            Ask::Fits {
+                connections,
+                address,
+            } => {
+                precheck::check(&Load::closed(connections), &address).map_err(failed)?;
+                Answer::Done
+            }
             Ask::Route { to } => Answer::Route {
                 own: own_address(to),
                 interface: interface_towards(to).map(|interface| interface.name),

@@ -196,8 +196,22 @@ impl Channel {
     }
 
     /// Whether the way is gone, and may come back.
-    fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         self.away.as_ref().is_some_and(|away| (away.is_gone)())
+    }
+
+    /// Nothing is awaited from here on, and nothing more is said: the end of its input has the agent undo everything. Who
+    /// asks next fails at once.
+    pub(crate) fn give_up(&self, why: &str) -> HostError {
+        let mut waiting = locked(&self.shared.waiting);
+        waiting.by_number.clear();
+        waiting.over.get_or_insert_with(|| why.to_owned());
+        drop(waiting);
+        // One that writes at this moment waits for an agent that does not read: the end is not heard either.
+        if let Ok(mut writer) = self.writer.try_lock() {
+            *writer = Box::new(std::io::sink());
+        }
+        self.failed(why)
     }
 
     /// Why nothing comes any more, where that is so.
@@ -298,13 +312,7 @@ impl Pending {
         match told {
             Ok(answer) => answer.map_err(|refusal| channel.failed(refusal)),
             Err(RecvTimeoutError::Timeout) => {
-                // Its lease is over by now. Who asks next need not wait as long.
-                let why = format!("nothing was answered within {patience:?}");
-                let mut waiting = locked(&channel.shared.waiting);
-                waiting.by_number.clear();
-                waiting.over.get_or_insert(why.clone());
-                drop(waiting);
-                Err(channel.failed(why))
+                Err(channel.give_up(&format!("nothing was answered within {patience:?}")))
             }
             Err(RecvTimeoutError::Disconnected) => Err(channel.over()),
         }
@@ -483,6 +491,22 @@ mod tests {
                 "nobody waits for what cannot come"
             );
         }
+    }
+
+    #[test]
+    fn an_agent_that_does_not_answer_in_time_hears_the_end_of_its_input() {
+        let (tell, told) = std::sync::mpsc::channel();
+        let channel = to(move |mut asked, answered| {
+            let mut rest = Vec::new();
+            let _ = tell.send(asked.read_to_end(&mut rest).map(|_| answered));
+        });
+        let asked = channel.ask(Ask::Clock).expect("it is there");
+        let patience = Duration::from_millis(50);
+        let late = asked.within(&channel, patience).expect_err("no answer");
+        assert!(late.why.contains("within 50ms"), "{late}");
+        let ended = told.recv_timeout(PATIENCE).expect("its input ends");
+        assert!(ended.is_ok());
+        assert_eq!(channel.call(Ask::Clock), Err(late), "nobody waits again");
     }
 
     #[test]

@@ -226,13 +226,14 @@ impl Fleet {
         let processors: Vec<Vec<u32>> = processors.collect();
         let counts: Vec<usize> = processors.iter().map(Vec::len).collect();
         let workers = deal::workers(spec.load.workers, &counts);
-        let whole: f64 = weights.iter().sum();
-        let parts = deal::parts(spec, &weights).into_iter().zip(weights);
+        let parts = deal::parts(spec, &weights);
+        let dealt = deal::dealt(&parts);
+        let parts = parts.into_iter().zip(dealt);
         let each = parts.zip(hosts).zip(processors.into_iter().zip(workers));
-        each.map(|(((mut part, weight), (place, host)), (cpus, workers))| {
+        each.map(|(((mut part, dealt), (place, host)), (cpus, workers))| {
             (part.cpus, part.load.workers) = (cpus, workers);
             part.under_quota |= self.is_under_quota(place, workers);
-            (host, part, weight / whole)
+            (host, part, dealt)
         })
         .collect()
     }
@@ -358,6 +359,26 @@ impl ClientHost for Fleet {
 
     fn fits(&self, load: &Load) -> Result<(), String> {
         self.hosts.iter().try_for_each(|host| host.fits(load))
+    }
+
+    fn may_stand_by(&self, load: &Load, more: u32) -> Result<(), String> {
+        let (hosts, weights) = self.having(load);
+        let mut each: Vec<_> = hosts
+            .into_iter()
+            .zip(deal::with_standby(load.connections, more, &weights))
+            .collect();
+        let each = at_once(&mut each, |((_, host), (own, more))| {
+            let part = Load {
+                connections: *own,
+                ..load.clone()
+            };
+            host.may_stand_by(&part, *more)
+        });
+        each.into_iter().collect()
+    }
+
+    fn is_reached(&self) -> bool {
+        self.left().iter().all(|(_, host)| host.is_reached())
     }
 
     fn kept(&self) {

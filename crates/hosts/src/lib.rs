@@ -57,7 +57,7 @@ pub use channel::{Away, Channel, HostError, WhyOver};
 pub use fleet::Fleet;
 pub use here::{Here, cpus_of, named, whose};
 pub use load::{LoadHere, LoadThere};
-pub use reached::{Again, Agent, Way};
+pub use reached::{Again, Agent, Kept, Way};
 pub use sampling::{Joint, Sampling};
 pub use several::Several;
 pub use there::{Shaped, There};
@@ -135,6 +135,17 @@ pub trait ClientHost: Host {
 
     /// The addresses that the server sees; none where they are not known.
     fn addresses(&self) -> Vec<IpAddr>;
+
+    /// Whether so many connections of a load fit beside its own, of which hosts of several hold what may be asked of each;
+    /// else why not.
+    fn may_stand_by(&self, load: &Load, _more: u32) -> Result<(), String> {
+        self.fits(load)
+    }
+
+    /// Whether it can be asked now; where not, the way there may come back.
+    fn is_reached(&self) -> bool {
+        true
+    }
 
     /// The hosts that make such a load together, each with the part that is dealt to it, 0..1; none where one host makes
     /// it.

@@ -44,6 +44,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(2);
 const LOOK_EVERY_OF_ALL: Duration = Duration::from_micros(200);
 const LOOK_EVERY_MAX: Duration = Duration::from_millis(100);
 
+/// Why a load is left alone while nothing can be said to its host: a lease, and as long as the way may be gone.
+const GIVEN_UP: &str =
+    "given up while the hub is not reached; the load there ends by itself within 45 s";
+
 /// This host, and the engine of this process.
 #[derive(Debug, Clone, Copy)]
 pub struct LoadHere {
@@ -110,6 +114,13 @@ impl ClientHost for LoadHere {
 
     fn fits(&self, load: &Load) -> Result<(), String> {
         precheck::check(load, &self.server).map_err(|why| why.to_string())
+    }
+
+    fn may_stand_by(&self, load: &Load, more: u32) -> Result<(), String> {
+        self.fits(&Load {
+            connections: load.connections.saturating_add(more),
+            ..load.clone()
+        })
     }
 
     fn addresses(&self) -> Vec<IpAddr> {
@@ -295,6 +306,21 @@ impl ClientHost for LoadThere {
     fn fits(&self, _: &Load) -> Result<(), String> {
         // Its agent looks when the load is to begin.
         Ok(())
+    }
+
+    fn may_stand_by(&self, load: &Load, more: u32) -> Result<(), String> {
+        let fits = Ask::Fits {
+            connections: load.connections.saturating_add(more),
+            address: self.server,
+        };
+        self.far
+            .channel
+            .order(fits)
+            .map_err(|error| error.to_string())
+    }
+
+    fn is_reached(&self) -> bool {
+        !self.far.channel.is_gone()
     }
 
     fn addresses(&self) -> Vec<IpAddr> {
@@ -494,9 +520,16 @@ impl Passing<'_> {
             (false, true) => Some(false),
             (false, false) => None,
         };
+        // Nothing of this waits for a way that is gone: a user who gives up is heard meanwhile.
         if let Some(abort) = ends.filter(|_| ends != self.ends) {
             self.ends = ends;
-            channel.order(Ask::EndLoad { abort })?;
+            channel.ask(Ask::EndLoad { abort })?;
+        }
+        if channel.is_gone() {
+            return match ends {
+                Some(true) => Err(channel.give_up(GIVEN_UP)),
+                _ => Ok(()),
+            };
         }
         let (version, setting) = self.signals.levers.setting();
         if version != self.version {

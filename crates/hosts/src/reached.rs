@@ -1,6 +1,5 @@
 //! An agent of another host, whichever way it was reached: its channel, and what it said of itself.
 
-use std::any::Any;
 use std::fmt;
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -15,18 +14,23 @@ use crate::channel::{Away, Channel, HostError, WhyOver};
 pub struct Agent {
     channel: Arc<Channel>,
     welcome: Welcome,
-    /// Ends the way there when it is dropped.
-    _kept: Box<dyn Any + Send + Sync>,
+    kept: Box<dyn Kept>,
     again: Option<Again>,
 }
 
 /// Reaches an agent once more, in a session of its own.
 pub type Again = Arc<dyn Fn() -> Result<Agent, HostError> + Send + Sync>;
 
+/// What a way to an agent is kept open by. Dropping it ends the way, and waits a moment until the agent knows.
+pub trait Kept: Send + Sync {
+    /// Begins to end it: whoever ends many begins with each, and then drops them.
+    fn end(&self) {}
+}
+
 /// What reaches an agent.
 pub struct Way {
     /// Ends it when it is dropped.
-    pub kept: Box<dyn Any + Send + Sync>,
+    pub kept: Box<dyn Kept>,
     /// Says why nothing more is read.
     pub why_over: WhyOver,
     /// Where it may be gone for a while.
@@ -70,7 +74,7 @@ impl Agent {
         Ok(Agent {
             channel: channel.keep(welcome.epoch)?,
             welcome,
-            _kept: kept,
+            kept,
             again: None,
         })
     }
@@ -86,6 +90,11 @@ impl Agent {
     /// How to reach it once more, where that is known.
     pub(crate) fn again(&self) -> Option<Again> {
         self.again.clone()
+    }
+
+    /// Begins to end what reached it; dropping it waits until that has ended.
+    pub fn end(&self) {
+        self.kept.end();
     }
 
     /// The channel to it.

@@ -24,7 +24,7 @@ use std::os::unix::process::CommandExt;
 use wallfinder_protocol::{Frames, Greeting};
 use wallfinder_testbed::programs;
 
-use crate::{Agent, HostError, Way};
+use crate::{Agent, HostError, Kept, Way};
 
 /// How long a host may take until its agent greets, its binary's way there not counted.
 const GREETING_WAIT_MAX: Duration = Duration::from_secs(20);
@@ -144,6 +144,8 @@ impl Sent {
 
 /// ssh, whose end is the agent's.
 struct Ssh(Arc<Mutex<Child>>);
+
+impl Kept for Ssh {}
 
 impl Drop for Ssh {
     fn drop(&mut self) {

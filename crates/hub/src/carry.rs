@@ -1,7 +1,8 @@
 //! One session over the hub: what is to be said goes out as numbered messages, what comes is handed on in order.
 //!
 //! Its end is that of both streams, the wish of who closes it, silence, or an end that does not know the session. While the
-//! hub cannot be reached nothing can be heard, and that is no silence: a session outlasts it by [`AWAY_MAX`].
+//! hub cannot be reached nothing can be heard, and that is no silence: a session outlasts it by [`AWAY_MAX`]. It ends at once
+//! where the hub refuses who dials.
 
 use std::time::Duration;
 
@@ -14,6 +15,8 @@ use wallfinder_protocol::AWAY_MAX;
 use wallfinder_protocol::stream::{Came, Stream};
 use wallfinder_sys::clock;
 
+use crate::credentials::CONNECT_WAIT_MAX;
+use crate::line::Reached;
 use crate::order::{self, Sent};
 
 /// Pieces that wait on either side of a session.
@@ -22,6 +25,8 @@ pub(crate) const WAITING_MAX: usize = 16;
 pub(crate) const MESSAGES_MAX: usize = 64;
 /// How long the other end may take to hear that a session is closed.
 const CLOSE_WAIT_MAX: Duration = Duration::from_secs(1);
+/// The hub was away: the other end may dial it as long, and be heard after that.
+const BACK_WAIT_MAX: Duration = CONNECT_WAIT_MAX.saturating_add(Duration::from_secs(3));
 /// A session is looked at so often at the least.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How often who does not read is asked whether there is room again.
@@ -37,8 +42,8 @@ pub(crate) struct Ends {
     pub(crate) heard: Sender<Vec<u8>>,
     /// Its end is the wish to close.
     pub(crate) close: oneshot::Receiver<()>,
-    /// How often the hub was reached.
-    pub(crate) connected: watch::Receiver<u64>,
+    /// How the hub was reached.
+    pub(crate) reached: watch::Receiver<Reached>,
     /// The other end may be silent for so long while the hub is reached.
     pub(crate) silence_max: Duration,
 }
@@ -79,7 +84,7 @@ async fn carried(
         mut said,
         heard: hears,
         mut close,
-        mut connected,
+        mut reached,
         silence_max,
     } = ends;
     *heard = Some(hears);
@@ -89,6 +94,7 @@ async fn carried(
     let mut says_more = true;
     let mut closing_ns: Option<u64> = None;
     let mut heard_ns = clock::boottime_ns();
+    let mut silent_for = silence_max;
     let mut away_ns: Option<u64> = None;
     loop {
         let now_ns = clock::boottime_ns();
@@ -97,6 +103,9 @@ async fn carried(
         };
         let is_closed = closing_ns.is_some_and(|since_ns| beyond(since_ns, CLOSE_WAIT_MAX));
         let is_connected = client.connection_state() == State::Connected;
+        if reached.borrow().is_refused {
+            return Some("the hub refuses this identity: it was taken back".to_owned());
+        }
         match away_ns {
             Some(since_ns) if is_connected => {
                 tracing::info!(
@@ -104,14 +113,15 @@ async fn carried(
                     "the hub is reached again"
                 );
                 (away_ns, heard_ns) = (None, now_ns);
+                silent_for = silence_max.max(BACK_WAIT_MAX);
             }
             Some(since_ns) if beyond(since_ns, AWAY_MAX) => {
                 return Some(format!("the hub was not reached for {AWAY_MAX:?}"));
             }
             None if !is_connected => away_ns = Some(now_ns),
-            None if beyond(heard_ns, silence_max) => {
+            None if beyond(heard_ns, silent_for) => {
                 return Some(format!(
-                    "nothing came over the hub for {silence_max:?}: the other end is gone"
+                    "nothing came over the hub for {silent_for:?}: the other end is gone"
                 ));
             }
             Some(_) | None => {}
@@ -145,7 +155,7 @@ async fn carried(
                 let Some(message) = message else {
                     return Some("the way to the hub is closed".to_owned());
                 };
-                heard_ns = clock::boottime_ns();
+                (heard_ns, silent_for) = (clock::boottime_ns(), silence_max);
                 if let Err(error) = stream.handle_message(heard_ns, &message) {
                     return Some(error.to_string());
                 }
@@ -162,7 +172,7 @@ async fn carried(
                 says_more = false;
                 stream.end();
             }
-            Ok(()) = connected.changed() => stream.resend(),
+            Ok(()) = reached.changed() => stream.resend(),
             () = sleep(look) => {}
         }
     }

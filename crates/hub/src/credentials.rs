@@ -19,10 +19,15 @@ use wallfinder_sys::clock;
 /// Longest file of credentials.
 const FILE_BYTES_MAX: u64 = 64 << 10;
 /// How long the hub may take to answer a connection.
-const CONNECT_WAIT_MAX: Duration = Duration::from_secs(15);
+pub(crate) const CONNECT_WAIT_MAX: Duration = Duration::from_secs(15);
+/// The same where there are others to dial.
+const CONNECT_WAIT_OF_SEVERAL: Duration = Duration::from_secs(3);
+/// Of several servers that of the other end alone may be lost: within [`PING_EVERY`] thrice it finds out, and it may dial
+/// for [`CONNECT_WAIT_OF_SEVERAL`] in vain before it is at another. It may be silent for so much longer.
+const SILENCE_MORE_OF_SEVERAL: Duration = Duration::from_secs(2);
 /// How often a silent connection is tried. One that answers twice no more is given up, sooner than the other end of a
 /// session is taken for gone.
-const PING_EVERY: Duration = Duration::from_millis(1_500);
+const PING_EVERY: Duration = Duration::from_secs(1);
 /// The longest pause before the hub is dialled again: a hub that comes back within a lease has lost nothing.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// So much longer one may be, so that a thousand agents do not dial at once.
@@ -134,6 +139,14 @@ impl Credentials {
         write_secret(path, text.as_bytes())
     }
 
+    /// How long the other end of a session may be silent, where that is `most` with one server.
+    pub(crate) fn silence_max(&self, most: Duration) -> Duration {
+        match self.servers.len() {
+            0 | 1 => most,
+            _ => most + SILENCE_MORE_OF_SEVERAL,
+        }
+    }
+
     /// How to connect with them. Nothing is said to who is not vouched for.
     pub(crate) fn options(&self) -> Result<Connecting, String> {
         let mut options = match self.key.contains(TOKEN_BEGINS) {
@@ -150,7 +163,10 @@ impl Credentials {
         let options = options
             .require_tls(true)
             .ignore_discovered_servers()
-            .connection_timeout(CONNECT_WAIT_MAX)
+            .connection_timeout(match self.servers.len() {
+                0 | 1 => CONNECT_WAIT_MAX,
+                _ => CONNECT_WAIT_OF_SEVERAL,
+            })
             .ping_interval(PING_EVERY)
             .reconnect_delay_callback(|attempt| {
                 let spread = Duration::from_millis(clock::monotonic_ns() % SPREAD_MS);

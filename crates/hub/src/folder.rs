@@ -263,10 +263,17 @@ impl Folder {
         names: &[String],
         grants: &[Grant],
     ) -> Result<(), FolderError> {
+        // Looked at first: no credentials are written that no hub knows.
+        if let Some(name) = names.iter().find(|name| !crate::is_name(name)) {
+            let name = name.clone();
+            return Err(FolderError::BadName { name });
+        }
         self.edit(|state| {
-            let known: Vec<String> = state.agents.keys().cloned().collect();
-            let mut new = names.iter().filter(|name| !known.contains(name));
-            new.try_for_each(|name| self.identify(state, name, grants))
+            let mut each = names.iter();
+            each.try_for_each(|name| match state.agents.contains_key(name) {
+                true => Ok(()),
+                false => self.identify(state, name, grants),
+            })
         })?;
         Ok(())
     }
@@ -547,6 +554,24 @@ mod tests {
         assert!(!settings(&hub).contains(&key) && !invited.path.exists());
         let why = hub.revoke("c1").unwrap_err().to_string();
         assert!(why.contains("no agent `c1` is invited"), "{why}");
+        fs::remove_dir_all(&path).unwrap();
+    }
+
+    #[test]
+    fn who_is_invited_twice_at_once_has_one_key_and_nobody_is_where_a_name_is_none() {
+        let path = folder("twice");
+        let (hub, lock) = Folder::make(&path, None, None).unwrap();
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let wrong: Vec<String> = names(&["c1", "C 2"]);
+        let refused = hub.invite_first(&lock, &wrong, &[]).unwrap_err();
+        assert!(matches!(refused, FolderError::BadName { .. }));
+        assert_eq!(fs::read_dir(path.join(AGENTS)).unwrap().count(), 0);
+        let twice: Vec<String> = names(&["c1", "c1"]);
+        hub.invite_first(&lock, &twice, &[]).unwrap();
+        let text = fs::read(path.join("agents/c1.json")).unwrap();
+        let secret: Value = serde_json::from_slice(&text).unwrap();
+        let own = KeyPair::from_seed(secret["key"].as_str().unwrap()).unwrap();
+        assert_eq!(hub.agents().unwrap()["c1"].key, own.public_key());
         fs::remove_dir_all(&path).unwrap();
     }
 

@@ -27,7 +27,7 @@ use wallfinder_sys::{clock, process};
 
 use crate::Credentials;
 use crate::carry::{Ends, MESSAGES_MAX, WAITING_MAX, carry};
-use crate::line::{noted, random, spelled};
+use crate::line::{Reached, noted, random, spelled};
 use crate::order;
 use crate::subjects::{self, ALL, Here, WhoIsThere};
 
@@ -89,13 +89,14 @@ pub async fn serve(
 ) -> Result<(), String> {
     let instance = u64::from_ne_bytes(random()?);
     let log: Log = Arc::new(Mutex::new(log));
-    let (client, connected, _read_when_dialled) = reached(credentials, &log).await?;
+    let (client, reached, _read_when_dialled) = dialled(credentials, &log).await?;
     let mut joined = Joined {
         here: Here { instance, ..here },
         begins: sessions,
         log,
         client,
-        connected,
+        reached,
+        silence_max: credentials.silence_max(SILENCE_MAX),
         sessions: HashMap::new(),
         over: VecDeque::new(),
     };
@@ -103,24 +104,24 @@ pub async fn serve(
 }
 
 /// Dials until the hub knows who this is; from then on the library does.
-async fn reached(
+async fn dialled(
     credentials: &Credentials,
     log: &Log,
-) -> Result<(Client, watch::Receiver<u64>, Option<File>), String> {
+) -> Result<(Client, watch::Receiver<Reached>, Option<File>), String> {
     let [mut pause, longest] = PAUSES;
     loop {
         let connecting = credentials.options()?;
-        let (count, connected) = watch::channel(0);
+        let (note, reached) = watch::channel(Reached::default());
         let of_events = Arc::clone(log);
         let options = connecting.options.event_callback(move |event| {
-            noted(&event, &count);
+            noted(&event, &note);
             if !matches!(event, Event::ClientError(_)) {
                 told(&of_events, &format!("the hub: {event}"));
             }
             async {}
         });
         match options.connect(connecting.servers).await {
-            Ok(client) => return Ok((client, connected, connecting.authority)),
+            Ok(client) => return Ok((client, reached, connecting.authority)),
             Err(error) => told(log, &format!("the hub is not reached: {}", spelled(&error))),
         }
         tokio::time::sleep(pause).await;
@@ -133,7 +134,8 @@ struct Joined<'s, S> {
     begins: &'s S,
     log: Log,
     client: Client,
-    connected: watch::Receiver<u64>,
+    reached: watch::Receiver<Reached>,
+    silence_max: Duration,
     sessions: HashMap<String, Session>,
     /// Those that were last over.
     over: VecDeque<String>,
@@ -244,8 +246,8 @@ impl<S: Sessions> Joined<'_, S> {
             said,
             heard: hear,
             close: closed,
-            connected: self.connected.clone(),
-            silence_max: SILENCE_MAX,
+            reached: self.reached.clone(),
+            silence_max: self.silence_max,
         };
         let (client, to) = (self.client.clone(), subjects::say(&self.here.name, session));
         let (session, ended) = (session.to_owned(), ended.clone());

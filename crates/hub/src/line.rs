@@ -8,18 +8,19 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{self, Read, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc as blocking;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use async_nats::connection::State;
-use async_nats::{Client, Event, Subscriber};
+use async_nats::{Client, ClientError, ConnectErrorKind, Event, Subscriber};
 use futures_util::StreamExt;
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::{mpsc, oneshot, watch};
-use wallfinder_hosts::{Agent, Away, HostError, Way, at_once};
+use wallfinder_hosts::{Agent, Away, HostError, Kept, Way, at_once};
 use wallfinder_protocol::clock::{Offset, Offsets, RoundTrip};
 use wallfinder_protocol::stream::PIECE_BYTES_MAX;
 use wallfinder_protocol::{AWAY_MAX, Frames, Greeting};
@@ -38,6 +39,8 @@ const SILENCE_MAX: Duration = Duration::from_secs(6);
 const TWIN_WAIT_MIN: Duration = Duration::from_millis(100);
 /// How long an agent may take to say that it is there.
 const HERE_WAIT_MAX: Duration = Duration::from_secs(3);
+/// Who was there so long ago is taken to be there still.
+const LOOK_AGE_MAX: Duration = Duration::from_secs(1);
 /// Questions that tell how far an agent's clock is known, and the time between two.
 const QUESTIONS: u64 = 8;
 const QUESTION_EVERY: Duration = Duration::from_millis(30);
@@ -77,11 +80,41 @@ pub struct Present {
     pub round_trip: Option<Duration>,
 }
 
+/// How the hub was reached, by what the connection tells.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Reached {
+    /// How often: what was sent before may be lost.
+    times: u64,
+    /// It refused who dialled last.
+    pub(crate) is_refused: bool,
+}
+
+/// Who was there when it was last asked.
+struct Look {
+    asked: Instant,
+    told: Instant,
+    found: Vec<Present>,
+}
+
+impl Look {
+    /// Whether it tells somebody who asked at `asked` of this name: it was there just now, or not while all could answer.
+    fn tells_of(&self, name: &str, asked: Instant) -> bool {
+        let is_there = self.found.iter().any(|found| found.here.name == name);
+        let is_whole = self.told.duration_since(self.asked) >= HERE_WAIT_MAX;
+        match is_there {
+            true => asked.saturating_duration_since(self.told) < LOOK_AGE_MAX,
+            false => is_whole && self.asked >= asked,
+        }
+    }
+}
+
 /// A controller's connection to a hub. Dropping it ends it.
 pub struct Line {
     handle: Handle,
     client: Client,
-    connected: watch::Receiver<u64>,
+    reached: watch::Receiver<Reached>,
+    silence_max: Duration,
+    looked: Mutex<Option<Look>>,
     /// Its end is that of the thread.
     _stop: oneshot::Sender<()>,
 }
@@ -100,7 +133,7 @@ impl Line {
         let servers = connecting.servers.join(", ");
         let (tell, told) = blocking::sync_channel(1);
         let (stop, stopped) = oneshot::channel::<()>();
-        let (count, connected) = watch::channel(0);
+        let (note, reached) = watch::channel(Reached::default());
         let running = move || {
             let runtime = Builder::new_current_thread().enable_all().build();
             let runtime = match runtime {
@@ -111,7 +144,7 @@ impl Line {
             runtime.block_on(async move {
                 let _read_when_dialled = connecting.authority;
                 let counted = connecting.options.event_callback(move |event| {
-                    noted(&event, &count);
+                    noted(&event, &note);
                     async {}
                 });
                 let client = counted.connect(connecting.servers).await;
@@ -132,7 +165,9 @@ impl Line {
             Ok(Ok((client, handle))) => Ok(Line {
                 handle,
                 client,
-                connected,
+                reached,
+                silence_max: credentials.silence_max(SILENCE_MAX),
+                looked: Mutex::default(),
                 _stop: stop,
             }),
             Ok(Err(why)) => Err(LineError::NotReached { servers, why }),
@@ -152,16 +187,38 @@ impl Line {
         found.map_err(|why| LineError::Unusable { why })
     }
 
-    /// Begins a session with an agent that is there.
+    /// Begins a session with an agent that is there. Many who ask at once share what is heard of who is there.
     pub fn agent(self: &Arc<Line>, name: &str, controller: &str) -> Result<Agent, HostError> {
-        let named = [name.to_owned()];
-        let present = self.present(HERE_WAIT_MAX, &named);
-        let present = present.map_err(|error| of_host(name, error))?;
+        let asked = Instant::now();
+        self.is_reached(name)?;
+        let present = {
+            let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+            match looked.as_ref().filter(|look| look.tells_of(name, asked)) {
+                Some(look) => look.found.clone(),
+                None => {
+                    // The hub may have gone while others looked.
+                    self.is_reached(name)?;
+                    let asked = Instant::now();
+                    let found = self.present(HERE_WAIT_MAX, &[name.to_owned()]);
+                    let found = found.map_err(|error| of_host(name, error))?;
+                    let told = Instant::now();
+                    let look = looked.insert(Look { asked, told, found });
+                    look.found.clone()
+                }
+            }
+        };
         self.begin(&present, name, controller)
     }
 
+    fn is_reached(&self, name: &str) -> Result<(), HostError> {
+        match self.client.connection_state() {
+            State::Connected => Ok(()),
+            _ => Err(of_host(name, "the hub is not reached")),
+        }
+    }
+
     /// Begins a session with each of these, in their order. All are asked at once whether they are there, and sessions
-    /// begin some at a time.
+    /// begin some at a time. Once one has failed, those that would follow are not begun, and left out.
     pub fn agents(
         self: &Arc<Line>,
         names: &[String],
@@ -175,7 +232,16 @@ impl Line {
             }
         };
         let mut names: Vec<&String> = names.iter().collect();
-        at_once(&mut names, |name| self.begin(&present, name, controller))
+        let has_failed = AtomicBool::new(false);
+        let begun = at_once(&mut names, |name| {
+            if has_failed.load(Ordering::Relaxed) {
+                return None;
+            }
+            let begun = self.begin(&present, name, controller);
+            has_failed.fetch_or(begun.is_err(), Ordering::Relaxed);
+            Some(begun)
+        });
+        begun.into_iter().flatten().collect()
     }
 
     fn begin(
@@ -184,6 +250,7 @@ impl Line {
         name: &str,
         controller: &str,
     ) -> Result<Agent, HostError> {
+        self.is_reached(name)?;
         let failed = |why: String| of_host(name, why);
         let mut of_name = present.iter().filter(|found| found.here.name == name);
         let instance = match (of_name.next(), of_name.next()) {
@@ -208,18 +275,19 @@ impl Line {
         let why = Arc::new(Mutex::new(None));
         let carrying = Carrying {
             client: self.client.clone(),
+            silence_max: self.silence_max,
             ask: subjects::ask(name, instance, &session),
             say: subjects::say(name, &session),
         };
-        let (connected, kept) = (self.connected.clone(), Arc::clone(&why));
+        let (reached, kept) = (self.reached.clone(), Arc::clone(&why));
         self.handle.spawn(async move {
-            let mut ended = carrying.on(said, hear, closed, connected).await;
+            let mut ended = carrying.on(said, hear, closed, reached).await;
             *kept.lock().unwrap_or_else(PoisonError::into_inner) = ended.why.take();
             drop(ended);
             let _ = over.send(());
         });
         let way = Session {
-            close: Some(close),
+            close: Mutex::new(Some(close)),
             is_over: Mutex::new(is_over),
             _line: Arc::clone(self),
         };
@@ -252,12 +320,28 @@ impl Line {
     }
 }
 
-/// An event of the connection: how often the hub was reached is counted, for what was sent before may be lost.
-pub(crate) fn noted(event: &Event, count: &watch::Sender<u64>) {
+/// Notes an event of the connection.
+pub(crate) fn noted(event: &Event, note: &watch::Sender<Reached>) {
     match event {
-        Event::Connected => count.send_modify(|count| *count += 1),
-        event => tracing::warn!(%event, "the way to the hub"),
+        Event::Connected => note.send_modify(|reached| {
+            *reached = Reached {
+                times: reached.times + 1,
+                is_refused: false,
+            }
+        }),
+        event => {
+            tracing::warn!(%event, "the way to the hub");
+            if is_refusal(event) {
+                note.send_modify(|reached| reached.is_refused = true);
+            }
+        }
     }
+}
+
+/// The library tells why it does not reach the hub again in words alone.
+fn is_refusal(event: &Event) -> bool {
+    let refused = ConnectErrorKind::AuthorizationViolation.to_string();
+    matches!(event, Event::ClientError(ClientError::Other(why)) if *why == refused)
 }
 
 /// A message of the library with what lies behind it.
@@ -352,6 +436,7 @@ async fn who_is_there(
 /// What a session is carried over.
 struct Carrying {
     client: Client,
+    silence_max: Duration,
     ask: String,
     say: String,
 }
@@ -362,7 +447,7 @@ impl Carrying {
         said: mpsc::Receiver<Vec<u8>>,
         heard: mpsc::Sender<Vec<u8>>,
         close: oneshot::Receiver<()>,
-        connected: watch::Receiver<u64>,
+        reached: watch::Receiver<Reached>,
     ) -> Over {
         let answers = match order::subscribe(&self.client, self.say).await {
             Ok(answers) => answers,
@@ -375,8 +460,8 @@ impl Carrying {
             said,
             heard,
             close,
-            connected,
-            silence_max: SILENCE_MAX,
+            reached,
+            silence_max: self.silence_max,
         };
         let over = carry(&self.client, self.ask, ends).await;
         taking.abort();
@@ -412,14 +497,20 @@ fn greeted(handle: &Handle, heard: &mut Heard) -> Result<Option<Frames>, String>
 
 /// A session's end of what is kept of it: dropping it closes the session, and waits a moment until the agent knows.
 struct Session {
-    close: Option<oneshot::Sender<()>>,
+    close: Mutex<Option<oneshot::Sender<()>>>,
     is_over: Mutex<blocking::Receiver<()>>,
     _line: Arc<Line>,
 }
 
+impl Kept for Session {
+    fn end(&self) {
+        *self.close.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
 impl Drop for Session {
     fn drop(&mut self) {
-        self.close = None;
+        self.end();
         let is_over = self
             .is_over
             .get_mut()
@@ -460,5 +551,46 @@ impl Write for Said {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_just_heard_tells_of_who_is_there_and_of_who_is_not_where_all_could_answer() {
+        let began = Instant::now();
+        let after = |ms: u64| began + Duration::from_millis(ms);
+        let found = Present {
+            here: Here {
+                number: 1,
+                name: "c1".to_owned(),
+                instance: 1,
+                host: "c1".to_owned(),
+                kernel: String::new(),
+                cpus: 1,
+                version: String::new(),
+                protocol: 1,
+                grants: Vec::new(),
+                is_root: false,
+                sessions: 0,
+                monotonic_ns: 0,
+            },
+            offset: None,
+            round_trip: None,
+        };
+        let look = |told_ms: u64| Look {
+            asked: after(100),
+            told: after(told_ms),
+            found: vec![found.clone()],
+        };
+        let short = look(200);
+        assert!(short.tells_of("c1", after(0)) && short.tells_of("c1", after(1_199)));
+        assert!(!short.tells_of("c1", after(1_200)), "it may be gone again");
+        assert!(!short.tells_of("c2", after(0)), "it was not waited for");
+        let whole = look(3_100);
+        assert!(whole.tells_of("c2", after(99)));
+        assert!(!whole.tells_of("c2", after(101)), "it may have come since");
     }
 }

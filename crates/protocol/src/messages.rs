@@ -122,6 +122,13 @@ pub enum Ask {
         /// Cores that one must use at the least.
         cores_min: f64,
     },
+    /// Whether so many connections to an address fit into the agent's limits; answered by [`Answer::Done`], or refused.
+    Fits {
+        /// All that are open at once.
+        connections: u32,
+        /// Where to.
+        address: SocketAddr,
+    },
     /// How packets leave for an address.
     Route {
         /// The address.

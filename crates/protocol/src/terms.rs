@@ -202,7 +202,8 @@ fn needs(ask: &Ask) -> Option<Grant> {
         | Ask::Shape { .. }
         | Ask::Release => Some(Grant::Squeeze),
         Ask::Start { .. } | Ask::Stop => Some(Grant::Start),
-        Ask::Drive(_)
+        Ask::Fits { .. }
+        | Ask::Drive(_)
         | Ask::Proceed { .. }
         | Ask::Steer { .. }
         | Ask::FillIn { .. }

@@ -256,7 +256,7 @@ fn answered(nth: usize, watched_ns: &mut u64, ask: Ask) -> Result<Answer, Refusa
         },
         Ask::PaceWithin { .. } => Answer::Pace { ns: Some(1e6) },
         Ask::Neighbours { .. } => Answer::Neighbours(Vec::new()),
-        Ask::Pace { .. } | Ask::Forget { .. } | Ask::FindAgain => Answer::Done,
+        Ask::Fits { .. } | Ask::Pace { .. } | Ask::Forget { .. } | Ask::FindAgain => Answer::Done,
         other => {
             let why = format!("a simulated agent does not do this: {other:?}");
             return Err(Refusal::Failed { why });

@@ -22,7 +22,7 @@ use serde_json::Value;
 use wallfinder_tests::{Running, alone, descendants, program, skip};
 
 use crate::hub::Hub;
-use crate::hub_away::{Counting, own_ip};
+use crate::hub_away::{Counting, NO_WAY_OUT, own_ip};
 use crate::kills::many_times;
 
 /// Longer than such a load takes, with what is put up before it.
@@ -174,11 +174,10 @@ fn cut_one(
     random: &mut Rng,
     hub: &Hub,
     disk: &Disk,
-    url: &str,
+    (url, own): (&str, &str),
 ) -> Result<String, String> {
     let of = |name: &str| disk.at.join(name).display().to_string();
     let (results, runs, dir) = (of("results"), of("runs"), hub.dir());
-    let own = own_ip().to_string();
     let agent = hub.agent("c1", &["--results", &results]);
     let words = [
         "run", url, "-c", "2", "--rate", "200", "--warmup", "0s", "-d", "1s", "-q",
@@ -192,7 +191,7 @@ fn cut_one(
         "--runs",
         &runs,
         "--i-may-load",
-        &own,
+        own,
     ];
     let mut running = hub.place.start(&[&words[..], &hosts].concat());
     let moment = MOMENTS[random.usize(..MOMENTS.len())];
@@ -278,13 +277,17 @@ fn what_was_acknowledged_outlasts_a_power_cut_and_is_there_once() {
     if !geteuid().is_root() || program("mkfs.ext4").is_none() {
         return skip("it needs root and mkfs.ext4");
     }
-    let Some(hub) = Hub::up(&own_ip().to_string(), &["c1"], "observe,load") else {
+    let Some(ip) = own_ip() else {
+        return skip(NO_WAY_OUT);
+    };
+    let own = ip.to_string();
+    let Some(hub) = Hub::up(&own, &["c1"], "observe,load") else {
         return;
     };
     let Some(disk) = Disk::new(hub.place.path()) else {
         return skip("it needs ext4 on a loop device");
     };
-    let server = Counting::start();
+    let server = Counting::start(ip);
     let url = server.url();
-    many_times(|nth, random| cut_one(nth, random, &hub, &disk, &url));
+    many_times(|nth, random| cut_one(nth, random, &hub, &disk, (&url, &own)));
 }

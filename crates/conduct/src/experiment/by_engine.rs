@@ -11,7 +11,7 @@ use wallfinder_engine::{
     EngineError, ExperimentWindow, IoChoice, LeverSetting, Measured, Progress, Signals, StepSpec,
     workers_of,
 };
-use wallfinder_hosts::Sampling;
+use wallfinder_hosts::{ClientHost, Sampling};
 use wallfinder_model::drive::Share;
 use wallfinder_model::record::Interval;
 use wallfinder_model::telemetry::Telemetry;
@@ -89,6 +89,8 @@ pub(super) struct Engine {
     windows: u32,
     setting: LeverSetting,
     workers_count: u32,
+    /// Where the workers are.
+    client: Arc<dyn ClientHost>,
     /// How long the workers may take to follow a lever and tell of it.
     patience: Duration,
 }
@@ -112,7 +114,7 @@ impl Engine {
             false => spare_connections(&load),
         };
         let standby = match levers::may_stand_by(&load) {
-            true => Resting::of(order).map_or(0, |hosts| hosts.standing_by(load.connections)),
+            true => Resting::of(order).map_or(0, |hosts| hosts.room(order).unwrap_or(0)),
             false => 0,
         };
         let spec = StepSpec {
@@ -159,6 +161,7 @@ impl Engine {
             windows: 0,
             setting: LeverSetting::FREE,
             workers_count,
+            client: Arc::clone(&order.client),
             patience: patience(quota),
         };
         engine.wait_for_start()?;
@@ -244,6 +247,9 @@ impl Engine {
                 Ok(Ok(_)) => ConductError::Probe(super::INTERRUPTED.to_owned()),
                 Err(panic) => std::panic::resume_unwind(panic),
             };
+        }
+        if !self.client.is_reached() {
+            return ConductError::Lever("the hub is not reached from here".to_owned());
         }
         ConductError::Lever(format!(
             "the workers did not follow a change within {:?}: other work fills the machine; stop it, or \

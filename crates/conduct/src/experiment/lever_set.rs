@@ -40,6 +40,8 @@ pub(crate) struct LeverSet {
     padding: Option<Padding>,
     /// The client hosts, where they are several.
     resting: Option<Resting>,
+    /// Why they cannot take each other's connections over, where one has no room for them.
+    no_room: Option<String>,
     null: bool,
     /// What is squeezed now.
     now: Vec<Squeeze>,
@@ -77,9 +79,12 @@ impl LeverSet {
         if padding.is_some() {
             out_of_reach.retain(|out| out.squeeze != Squeeze::Uplink);
         }
+        let resting = Resting::of(step);
+        let resting_now = resting.as_ref().filter(|_| may_stand_by(&step.load));
         let lever_set = LeverSet {
             padding,
-            resting: Resting::of(step),
+            no_room: resting_now.and_then(|hosts| hosts.room(step).err()),
+            resting,
             levers,
             load: step.load.clone(),
             engine: matches!(step.producer, Producer::Engine(_)),
@@ -123,7 +128,7 @@ impl LeverSet {
             Squeeze::MoreClients if !may_stand_by(&self.load) => {
                 Some("connections cannot stand by where each carries one request".to_owned())
             }
-            Squeeze::MoreClients => None,
+            Squeeze::MoreClients => self.no_room.clone(),
             Squeeze::InFlight | Squeeze::MoreInFlight if !self.engine => own("requests in flight"),
             Squeeze::ThinkTime if !self.engine => own("think time"),
             Squeeze::OfferedLoad if !self.engine => own("the offered rate"),

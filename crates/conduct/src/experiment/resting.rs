@@ -60,8 +60,15 @@ impl Resting {
         1.0 - self.resting().map(|(_, part)| part).sum::<f64>()
     }
 
+    /// Connections that are to stand by in all for this step, where each host has room for them; else why not.
+    pub(super) fn room(&self, step: &StepOrder) -> Result<u32, String> {
+        let standby = self.standing_by(step.load.connections);
+        let fits = step.client.may_stand_by(&step.load, standby);
+        fits.map(|()| standby)
+    }
+
     /// Connections that are to stand by in all: as many as ever rest at once.
-    pub(super) fn standing_by(&self, connections: u32) -> u32 {
+    fn standing_by(&self, connections: u32) -> u32 {
         let mut each = self.clone();
         let turns = (0..self.hosts.len()).map(|first| {
             each.first = first;

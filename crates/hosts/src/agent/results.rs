@@ -91,6 +91,8 @@ impl Results {
     fn let_go(&self) -> io::Result<()> {
         let mut all: Vec<(SystemTime, PathBuf)> = fs::read_dir(&self.folder)?
             .flatten()
+            // Others are of loads under way, or being written.
+            .filter(|entry| entry.path().extension().is_none())
             .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
             .collect();
         all.sort();
@@ -182,10 +184,14 @@ mod tests {
             assert!(later.recall(wrong).unwrap_err().contains("no name"));
         }
         // Nobody comes for them.
+        let _goes_on = later.begin(1_000).unwrap();
+        let goes_on = folder.join(format!("{}-1000.{UNDER_WAY}", later.session()));
         for number in 0..RESULTS_MAX as u64 + 9 {
             later.keep(number, &measured(1.0)).unwrap();
         }
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), RESULTS_MAX);
+        // What is locked is no result, however old.
+        assert!(goes_on.exists());
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), RESULTS_MAX + 1);
         fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -13,8 +13,8 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use wallfinder_engine::{Signals, StepSpec, calibrate::calibrate, precheck, run, workers_of};
-use wallfinder_model::Nanos;
 use wallfinder_model::drive::{Edge, LeverSetting, Progress, Share, Typical};
+use wallfinder_model::{Load, Nanos};
 use wallfinder_protocol::{Answer, LoadOrder, News, Refusal, Reply, Said, frame};
 use wallfinder_sys::{clock, process};
 use wallfinder_testbed::subject::{Subject, SubjectSpec};
@@ -151,7 +151,11 @@ impl Tasks {
         }
         let keeps = order.keeps;
         let mut spec = sound(spec(order))?;
-        precheck::check(&spec.load, &spec.address).map_err(|why| why.to_string())?;
+        let all = Load {
+            connections: spec.load.connections + more_of(&spec),
+            ..spec.load.clone()
+        };
+        precheck::check(&all, &spec.address).map_err(|why| why.to_string())?;
         // What was kept before is given up, and its file with it.
         self.kept = None;
         let keeping = keeps.then(|| Keeping::start(&mut spec)).transpose()?;
@@ -295,15 +299,26 @@ impl Tasks {
     }
 }
 
+/// Connections of a step beside those of its load.
+fn more_of(spec: &StepSpec) -> u32 {
+    spec.spare_connections.max(spec.standby_connections)
+}
+
 /// Refuses a load whose schedule would not come to an end.
 fn sound(spec: StepSpec) -> Result<StepSpec, String> {
     let Share { nth, of } = spec.share;
     let is_dealt = nth < of
         && spec.load.workers.checked_mul(of).is_some()
         && spec.slots.as_ref().is_none_or(|slots| slots.is_sound());
-    match is_dealt && spec.load.arrival.is_sound() {
+    // Connections beside the load's own are those of a closed loop.
+    let more = more_of(&spec);
+    let is_bounded = spec.load.connections.checked_add(more).is_some()
+        && (more == 0 || !spec.load.arrival.is_open());
+    match is_dealt && is_bounded && spec.load.arrival.is_sound() {
         true => Ok(spec),
-        false => Err("a load that nobody can drive: its part, or its rate".to_owned()),
+        false => {
+            Err("a load that nobody can drive: its part, its connections, or its rate".to_owned())
+        }
     }
 }
 
@@ -433,5 +448,45 @@ fn hear(progress: Progress, conducted: &Conducted, output: &Output) {
         }
         thread::sleep(PROCEED_LOOK_EVERY);
         waited += PROCEED_LOOK_EVERY;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wallfinder_model::scenario::Io;
+    use wallfinder_model::{Arrival, Rate};
+    use wallfinder_wire::Exchange;
+    use wallfinder_wire::http1::Request;
+
+    use super::*;
+
+    #[test]
+    fn connections_beside_those_of_a_load_are_of_a_closed_loop_and_can_be_counted() {
+        let with = |arrival: Option<Arrival>, spare: u32, standby: u32| {
+            let mut load = Load::closed(8);
+            load.arrival = arrival.unwrap_or(load.arrival);
+            let spec = StepSpec {
+                load,
+                share: Share::WHOLE,
+                slots: None,
+                address: ([127, 0, 0, 1], 9).into(),
+                request: Exchange::Http1(Request::get("h", "/")),
+                tls: None,
+                cpus: Vec::new(),
+                io: Io::Auto,
+                seed: 1,
+                samples: None,
+                spare_connections: spare,
+                standby_connections: standby,
+                paddings: Vec::new(),
+                under_quota: false,
+            };
+            sound(spec).is_ok()
+        };
+        let open = Some(Arrival::Constant { rate: Rate(100.0) });
+        assert!(with(None, 2, 8) && with(open, 0, 0));
+        assert!(!with(open, 1, 0) && !with(open, 0, 1));
+        assert!(with(None, u32::MAX - 8, 0) && !with(None, u32::MAX - 7, 0));
+        assert!(!with(None, 0, u32::MAX));
     }
 }

@@ -48,27 +48,36 @@ fn in_proportion(whole: u64, weights: &[f64]) -> Vec<u64> {
 /// The places of each host in a cycle of arrivals, in proportion to these weights and as far apart as can be; none where
 /// the weights are alike, and hosts take turns.
 fn slots(weights: &[f64]) -> Option<Vec<Arc<Slots>>> {
-    /// Weights are told apart to a thousandth of the whole.
-    const OF: u32 = 1_000;
-    let are_alike = weights.iter().all(|weight| *weight == weights[0]);
-    if are_alike || weights.len() > OF as usize {
+    if weights.iter().all(|weight| *weight == weights[0]) {
         return None;
     }
-    let counts = split(u64::from(OF), weights);
-    let mut places: Vec<(f64, usize)> = Vec::with_capacity(OF as usize);
+    // Weights are told apart to a thousandth of the whole, and to a hundredth of what a host has in the mean.
+    let of = 1_000.max(100 * weights.len() as u32);
+    let counts = split(u64::from(of), weights);
+    let mut places: Vec<(f64, usize)> = Vec::with_capacity(of as usize);
     for (host, count) in counts.iter().enumerate() {
         let gap = 1.0 / *count as f64;
         places.extend((0..*count).map(|nth| ((nth as f64 + 0.5) * gap, host)));
     }
     places.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    let of = |host: usize| {
-        let own = (0..).zip(&places).filter(|(_, place)| place.1 == host);
-        Arc::new(Slots {
-            own: own.map(|(nth, _)| nth).collect(),
-            of: OF,
-        })
+    let mut own = vec![Vec::new(); weights.len()];
+    for (nth, (_, host)) in (0..).zip(&places) {
+        own[*host].push(nth);
+    }
+    let each = own.into_iter().map(|own| Arc::new(Slots { own, of }));
+    Some(each.collect())
+}
+
+/// The part of a load that each of these has, 0..1: of the starts of an open loop, of the connections of a closed one.
+pub(super) fn dealt(parts: &[StepSpec]) -> Vec<f64> {
+    let connections = |part: &StepSpec| f64::from(part.load.connections);
+    let whole: f64 = parts.iter().map(connections).sum();
+    let of = |part: &StepSpec| match &part.slots {
+        _ if !part.load.arrival.is_open() => connections(part) / whole,
+        Some(slots) => slots.own.len() as f64 / f64::from(slots.of),
+        None => 1.0 / f64::from(part.share.of),
     };
-    Some((0..weights.len()).map(of).collect())
+    parts.iter().map(of).collect()
 }
 
 /// The parts of a step that hosts with these weights have.
@@ -113,6 +122,14 @@ pub(super) fn parts(spec: &StepSpec, weights: &[f64]) -> Vec<StepSpec> {
         ..spec.clone()
     };
     (0..weights.len()).map(part).collect()
+}
+
+/// What each host has of so many connections, and of those that stand by.
+pub(super) fn with_standby(connections: u32, standby: u32, weights: &[f64]) -> Vec<(u32, u32)> {
+    let own = split(u64::from(connections), weights);
+    let each: Vec<f64> = own.iter().map(|own| *own as f64).collect();
+    let own = own.into_iter().map(|own| own as u32);
+    own.zip(standing_by(standby, &each)).collect()
 }
 
 /// Connections that stand by on each host, where so many are taken over at the most: what any turn may ask of it.
@@ -302,11 +319,13 @@ mod tests {
                 let slots = part.slots.as_ref().expect("weights differ");
                 prop_assert!(slots.is_sound());
                 let share = slots.own.len() as f64 / f64::from(slots.of);
-                prop_assert!((share - weight / sum).abs() < 0.02 + 2e-3);
+                let parts = weights.len() as f64;
+                prop_assert!((share - weight / sum).abs() < parts / f64::from(slots.of) + 2e-3);
                 all.extend(&slots.own);
             }
             all.sort_unstable();
-            prop_assert_eq!(all, (0..1_000).collect::<Vec<u32>>());
+            let of = 1_000.max(100 * weights.len() as u32);
+            prop_assert_eq!(all, (0..of).collect::<Vec<u32>>());
         }
 
         #[test]
@@ -335,6 +354,31 @@ mod tests {
             for (turn, standing) in turns.iter().zip(standing) {
                 prop_assert!(of(turn).0 <= standing, "{:?} {}", turn, standing);
             }
+        }
+    }
+
+    #[test]
+    fn starts_are_dealt_by_weight_to_however_many_hosts() {
+        for hosts in [200, 2_000] {
+            let weights: Vec<f64> = (0..hosts).map(|nth| f64::from(1 + nth % 4)).collect();
+            let mut load = Load::closed(4 * hosts);
+            load.arrival = Arrival::Constant { rate: Rate(9e6) };
+            let parts = parts(&whole(load, 0), &weights);
+            let dealt = dealt(&parts);
+            assert!((dealt.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+            let sum: f64 = weights.iter().sum();
+            for (own, weight) in dealt.iter().zip(&weights) {
+                let wanted = weight / sum;
+                assert!((own / wanted - 1.0).abs() < 0.05, "{own} {wanted}");
+            }
+            let of: Vec<u32> = parts
+                .iter()
+                .filter_map(|part| part.slots.as_ref())
+                .flat_map(|slots| slots.own.iter().copied())
+                .collect();
+            let distinct: std::collections::BTreeSet<u32> = of.iter().copied().collect();
+            assert_eq!(of.len(), distinct.len(), "no start is of two hosts");
+            assert_eq!(of.len(), 100 * hosts as usize);
         }
     }
 

@@ -32,6 +32,9 @@ impl Named {
     }
 }
 
+/// Connections that one of them may have open.
+const MOST: u32 = 21;
+
 impl Host for Named {
     fn name(&self) -> Option<&str> {
         Some(&self.name)
@@ -73,6 +76,13 @@ impl ClientHost for Named {
 
     fn fits(&self, load: &Load) -> Result<(), String> {
         self.inner.fits(load)
+    }
+
+    fn may_stand_by(&self, load: &Load, more: u32) -> Result<(), String> {
+        match load.connections + more {
+            0..=MOST => Ok(()),
+            all => Err(format!("{}: {all} are too many", self.name)),
+        }
     }
 
     fn addresses(&self) -> Vec<IpAddr> {
@@ -417,6 +427,17 @@ fn a_load_is_dealt_by_what_each_host_can_drive_to_the_last_request() {
     for (own, wanted) in counts.iter().zip([200.0, 400.0, 600.0]) {
         assert!((*own as f64 - wanted).abs() <= 3.0, "{counts:?}");
     }
+}
+
+#[test]
+fn connections_that_stand_by_are_to_fit_on_each_host_beside_its_own() {
+    let (fleet, mut spec) = fleet(2, None, OnLostClient::Mark);
+    // Each stands in for the other, and for one that cannot be parted.
+    spec.load.connections = 20;
+    assert_eq!(fleet.may_stand_by(&spec.load, 10), Ok(()));
+    spec.load.connections = 22;
+    let refused = fleet.may_stand_by(&spec.load, 11);
+    assert_eq!(refused, Err("c1: 23 are too many".to_owned()));
 }
 
 #[test]
