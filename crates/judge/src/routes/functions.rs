@@ -2,7 +2,7 @@
 //! kind, as CPU time is.
 //!
 //! A function is told of a kind where most of its time is that kind's, more of it than of the server's time altogether,
-//! both beyond what chance gives over all functions and kinds. So what serves every request is nobody's. Of kinds that cost
+//! both beyond what chance gives over all functions. So what serves every request is nobody's. Of kinds that cost
 //! each other the time that neither takes without the other is no kind's, and functions are told of it in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,10 +49,8 @@ pub(super) fn functions(
         return told;
     };
     let names = samples.names();
-    let sure = quantile(
-        0.05 / (names.len() * (own.len() + pairs.len())).max(1) as f64,
-        server.degrees as f64,
-    );
+    // A function can be mostly one's alone, whoever that is: what chance gives is over functions.
+    let sure = quantile(0.05 / names.len().max(1) as f64, server.degrees as f64);
     let usual = quantile(0.05, server.degrees as f64);
     for name in names {
         let used: Vec<f64> = beside
@@ -96,6 +94,11 @@ pub(super) fn functions(
             let found = told_of(of_pair(&fit, nth), of_pair(&server, nth));
             told.pairs.entry(nth).or_default().extend(found);
         }
+    }
+    // What is neither's alone is not one's.
+    let of_pairs: BTreeSet<&str> = told.pairs.values().flatten().map(|it| &*it.name).collect();
+    for functions in told.kinds.values_mut() {
+        functions.retain(|function| !of_pairs.contains(&*function.name));
     }
     let all = told.kinds.values_mut().chain(told.pairs.values_mut());
     all.for_each(innermost);
