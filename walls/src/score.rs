@@ -728,8 +728,11 @@ mod tests {
     /// A run of a mix of which so much was told, and so much came.
     fn halved(name: &str, told: f64, came: f64) -> Outcome {
         let mut found = found(Wall::ServerCpu);
+        let Some(Told::Half(dear_name)) = scenario(name).lift.map(|lift| lift.told) else {
+            panic!("{name} has a request that is made half as dear");
+        };
         let dear = Kind {
-            name: "dear".to_owned(),
+            name: dear_name.to_owned(),
             wire_bytes: 0,
             costs: None,
             functions: Vec::new(),
@@ -740,7 +743,7 @@ mod tests {
             }),
         };
         found.kinds = vec![dear];
-        let error = told_error(&found, Told::Half("dear"), Some(1_000.0), 1_000.0 * came);
+        let error = told_error(&found, Told::Half(dear_name), Some(1_000.0), 1_000.0 * came);
         Outcome {
             found: Ok(found),
             before_rate: Some(1_000.0),
