@@ -9,6 +9,7 @@ cd "$(dirname "$0")/.."
 install_or_say servers "scenarios that need them are left out" \
 	nginx:nginx-light haproxy:haproxy node:nodejs
 install_or_say hosts "tests of a server on another host are left out" ssh:openssh-client sshd:openssh-server
+install_or_say systemd "the test of the agent's service is left out" systemd-analyze:systemd
 install_or_say strace "the test that watches root in somebody else's folder is left out" strace:strace
 install_or_say browser "the test that reads compressed pages by it is left out" chromium:chromium
 exit 0
