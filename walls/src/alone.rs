@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use wallfinder_model::{Record, Step};
+use wallfinder_model::Record;
 
 use crate::find::Apparatus;
 use crate::found;
@@ -83,11 +83,13 @@ pub fn measured(apparatus: &Apparatus, seed: u64) -> Result<Vec<Beside>, String>
         }
     }
     let row = |((name, _), alone): ((&'static str, &str), Vec<f64>)| {
-        let kind = mix.kinds.iter().find(|kind| kind.name == name);
-        let mixed = kind.and_then(|kind| kind.costs).map(|costs| Cost {
-            each: costs.server.each,
-            half: (costs.server.high - costs.server.low) / 2.0,
-        });
+        let mixed = mix
+            .kind(name)
+            .and_then(|kind| kind.costs)
+            .map(|costs| Cost {
+                each: costs.server.each,
+                half: (costs.server.high - costs.server.low) / 2.0,
+            });
         Beside {
             name,
             mixed,
@@ -101,14 +103,9 @@ pub fn measured(apparatus: &Apparatus, seed: u64) -> Result<Vec<Beside>, String>
 fn cost(json: &str) -> Result<f64, String> {
     let record: Record = serde_json::from_str(json)
         .map_err(|error| format!("what run printed is no record: {error}"))?;
-    let step: &Step = record.steps.last().ok_or("the record has no step")?;
-    let server = step.telemetry.server.as_ref();
-    let server = server.ok_or("the server was not seen")?;
-    let cores = server.cpu_ns as f64 / step.telemetry.window_ns.max(1) as f64;
-    match step.throughput > 0.0 {
-        true => Ok(cores * 1e9 / step.throughput),
-        false => Err("nothing was answered".to_owned()),
-    }
+    let step = record.steps.last().ok_or("the record has no step")?;
+    let each = wallfinder_judge::cost::per_answer(step).server_cpu_ns;
+    each.ok_or_else(|| "the server was not seen, or nothing was answered".to_owned())
 }
 
 fn mean(values: &[f64]) -> Cost {

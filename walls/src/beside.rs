@@ -12,6 +12,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde::Deserialize;
+use wallfinder_bench::statistics::median;
 use wallfinder_model::verdict::{How, Wall};
 
 use crate::found::Span;
@@ -107,9 +108,9 @@ pub fn told(before: &[Run], now: &[Run]) -> String {
         ("now", of_side(|pair| pair.1.clone())),
     ];
     for (name, side) in sides {
-        let seconds = median(side.iter().map(|run| run.seconds));
-        let widths = median(side.iter().filter_map(Run::half_width));
-        if let (Some(seconds), Some(width)) = (seconds, widths) {
+        let seconds: Vec<f64> = side.iter().map(|run| run.seconds).collect();
+        let widths: Vec<f64> = side.iter().filter_map(Run::half_width).collect();
+        if let (Some(seconds), Some(width)) = (median(&seconds), median(&widths)) {
             let _ = writeln!(
                 text,
                 "{name}: in the median {seconds:.0} s, the wall's elasticity to ±{width:.3}"
@@ -117,13 +118,6 @@ pub fn told(before: &[Run], now: &[Run]) -> String {
         }
     }
     text
-}
-
-fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len().checked_sub(1)? / 2;
-    Some((values[middle] + values[values.len() / 2]) / 2.0)
 }
 
 #[cfg(test)]

@@ -40,6 +40,13 @@ pub struct Found {
     pub interference: Vec<Interference>,
 }
 
+impl Found {
+    /// A request of a mix.
+    pub fn kind(&self, name: &str) -> Option<&Kind> {
+        self.kinds.iter().find(|kind| kind.name == name)
+    }
+}
+
 /// What was found of one request of a mix.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Kind {

@@ -46,8 +46,7 @@ pub struct Scenario {
 impl Scenario {
     /// Whether `find` is to look inside the server.
     pub fn looks_inside(&self) -> bool {
-        let is_of_functions =
-            |check: &Check| matches!(check, Check::Together(_) | Check::Works { .. });
+        let is_of_functions = |check: &Check| matches!(check, Check::Together(_));
         let checks = match self.expect {
             Expect::Wall { checks, .. } => checks,
             Expect::NoEffect => &[],
@@ -163,13 +162,6 @@ pub enum Check {
     /// This function, or one with this word in its name, is told of requests that cost each other; the server is looked
     /// into.
     Together(&'static str),
-    /// A function that works for one request alone is told of it; the server is looked into.
-    Works {
-        /// The function, or a word of its name.
-        function: &'static str,
-        /// The request.
-        name: &'static str,
-    },
 }
 
 /// What a wall is made of, of which requests have shares.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use wallfinder_model::record::{Cost, Costs};
 use wallfinder_model::verdict::{How, Wall};
 
-use crate::found::{Found, Gain, Span};
+use crate::found::{Found, Span};
 use crate::scenario::{Check, Expect, Of, Scenario, Told};
 
 /// Of those answered, this share must be right.
@@ -176,17 +176,13 @@ fn holds(check: &Check, found: &Found) -> bool {
             let mut named = found.interference.iter().flat_map(|pair| &pair.functions);
             named.any(|name| name.contains(function))
         }
-        Check::Works { function, name } => {
-            let kind = found.kinds.iter().find(|kind| kind.name == *name);
-            kind.is_some_and(|kind| kind.functions.iter().any(|it| it.name.contains(function)))
-        }
         Check::Added { name, over, us } => added(found, name, over)
             .is_some_and(|(added, half)| (added - us * 1e3).abs() <= 0.1 * us * 1e3 + half),
     }
 }
 
 fn costs(found: &Found, name: &str) -> Option<Costs> {
-    found.kinds.iter().find(|kind| kind.name == name)?.costs
+    found.kind(name)?.costs
 }
 
 fn share(found: &Found, name: &str, of: Of) -> Option<f64> {
@@ -196,7 +192,7 @@ fn share(found: &Found, name: &str, of: Of) -> Option<f64> {
         Of::Backend => costs(found, name)?.backend.map(|backend| backend.share),
         Of::Bytes => {
             let all: u64 = found.kinds.iter().map(|kind| kind.wire_bytes).sum();
-            let own = found.kinds.iter().find(|kind| kind.name == name)?;
+            let own = found.kind(name)?;
             (all > 0).then(|| own.wire_bytes as f64 / all as f64)
         }
     }
@@ -243,20 +239,26 @@ pub fn told_error(
 ) -> Result<f64, String> {
     let ratio = match told {
         Told::Next(next) => next_ratio(found, next)?,
-        Told::Half(name) => gain(found, name)
-            .map(|gain| gain.ratio)
+        Told::Half(name) => found
+            .kind(name)
+            .and_then(|kind| Some(kind.half_as_dear?.ratio))
             .ok_or_else(|| format!("what a {name} half as dear would give was not told"))?,
     };
     Ok(ratio * before_rate.unwrap_or(found.rate) / rate - 1.0)
 }
 
-/// What is told of a request half as dear.
-fn gain(found: &Found, name: &str) -> Option<Gain> {
-    found
-        .kinds
-        .iter()
-        .find(|kind| kind.name == name)?
-        .half_as_dear
+/// The runs of each scenario, in the order of the outcomes.
+fn by_scenario<'o>(
+    outcomes: impl IntoIterator<Item = &'o Outcome>,
+) -> Vec<(&'o str, Vec<&'o Outcome>)> {
+    let mut all: Vec<(&str, Vec<&Outcome>)> = Vec::new();
+    for outcome in outcomes {
+        match all.iter_mut().find(|(name, _)| *name == outcome.scenario) {
+            Some((_, runs)) => runs.push(outcome),
+            None => all.push((&outcome.scenario, vec![outcome])),
+        }
+    }
+    all
 }
 
 /// Whether what came is within the interval of what was told.
@@ -265,7 +267,7 @@ fn half_held(scenario: &Scenario, found: &Found, outcome: &Outcome) -> Option<bo
         return None;
     };
     let (before, rate) = outcome.before_rate.zip(outcome.lifted_rate)?;
-    let gain = gain(found, name)?;
+    let gain = found.kind(name)?.half_as_dear?;
     Some((gain.low..=gain.high).contains(&(rate / before)))
 }
 
@@ -291,22 +293,9 @@ pub struct WhatIf {
 impl WhatIf {
     /// Of each scenario, and of all where those are several; nothing where none was asked.
     fn all(outcomes: &[&Outcome]) -> Vec<WhatIf> {
-        let mut names: Vec<&str> = Vec::new();
-        for outcome in outcomes {
-            if !names.contains(&outcome.scenario.as_str()) {
-                names.push(&outcome.scenario);
-            }
-        }
-        let of_name = |name: &&str| {
-            let own: Vec<&Outcome> = outcomes
-                .iter()
-                .filter(|o| o.scenario == **name)
-                .copied()
-                .collect();
-            WhatIf::of(name, &own)
-        };
-        let each = names.iter().map(of_name);
-        let whole = (names.len() > 1).then(|| WhatIf::of("", outcomes));
+        let runs = by_scenario(outcomes.iter().copied());
+        let each = runs.iter().map(|(name, own)| WhatIf::of(name, own));
+        let whole = (runs.len() > 1).then(|| WhatIf::of("", outcomes));
         each.chain(whole).collect()
     }
 
@@ -356,17 +345,11 @@ pub struct Repeats {
 impl Repeats {
     /// Of every scenario that ran more than once, in the order of the outcomes.
     pub fn of(outcomes: &[Outcome]) -> Vec<Repeats> {
-        let mut names: Vec<&str> = Vec::new();
-        for outcome in outcomes {
-            if !names.contains(&outcome.scenario.as_str()) {
-                names.push(&outcome.scenario);
-            }
-        }
-        let of_name = |name: &str| {
-            let runs: Vec<&Outcome> = outcomes.iter().filter(|o| o.scenario == name).collect();
-            (runs.len() > 1).then(|| Repeats::of_runs(name, &runs))
-        };
-        names.into_iter().filter_map(of_name).collect()
+        let repeated = by_scenario(outcomes).into_iter();
+        let repeated = repeated.filter(|(_, runs)| runs.len() > 1);
+        repeated
+            .map(|(name, runs)| Repeats::of_runs(name, &runs))
+            .collect()
     }
 
     fn of_runs(scenario: &str, runs: &[&Outcome]) -> Repeats {
@@ -579,7 +562,7 @@ impl Score {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::found::{Kind, Next};
+    use crate::found::{Gain, Kind, Next};
     use crate::suite::scenarios;
 
     const MINUTES: Duration = Duration::from_secs(300);

@@ -45,3 +45,10 @@ pub struct StepSpec {
     /// low priority gets nothing then, so the collector goes first.
     pub under_quota: bool,
 }
+
+impl StepSpec {
+    /// Connections beside the load's: the same ones serve both ends.
+    pub fn more_connections(&self) -> u32 {
+        self.spare_connections.max(self.standby_connections)
+    }
+}

@@ -58,16 +58,12 @@ impl Compiler<'_> {
         scope: &Scope,
         name: &str,
     ) -> Result<(Template, grpc::Terms), String> {
-        let made = |json: Option<&str>| {
-            let call = self.world.call(method, json)?;
-            call.of_mix().map_err(|error| error.to_string())
-        };
         let Some(json) = json else {
-            return made(None);
+            return self.without_places(method, None);
         };
         let message = text(json, Spelling::Json, scope)?;
-        if message.is_fixed() {
-            return made(Some(&String::from_utf8_lossy(&fixed(&message))));
+        if let Some(bytes) = message.clone().into_fixed() {
+            return self.without_places(method, Some(&String::from_utf8_lossy(&bytes)));
         }
         let tables = message.slots().map(|slot| match slot.value {
             Value::Column { table, .. } => Some(table),
@@ -80,12 +76,22 @@ impl Compiler<'_> {
                 self.call_by_row(method, &message, nth, name)
             }
             _ => {
-                let (mut template, terms) = made(None)?;
+                let (mut template, terms) = self.without_places(method, None)?;
                 template.body = self.world.message(method, &message)?;
                 self.check_scalars(&template.body)?;
                 Ok((template, terms))
             }
         }
+    }
+
+    /// A call whose message has no places.
+    fn without_places(
+        &self,
+        method: &str,
+        json: Option<&str>,
+    ) -> Result<(Template, grpc::Terms), String> {
+        let call = self.world.call(method, json)?;
+        call.of_mix().map_err(|error| error.to_string())
     }
 
     /// What stands in the place of a number is one, in every row.
@@ -97,8 +103,10 @@ impl Compiler<'_> {
                 continue;
             };
             let table = &self.tables[usize::from(table)];
-            let cell = |row: &Row| row.0.get(usize::from(column)).cloned().unwrap_or_default();
-            let is_wrong = |row: &Row| !scalar.accepts(&cell(row));
+            let is_wrong = |row: &Row| {
+                let cell = row.0.get(usize::from(column));
+                !scalar.accepts(cell.map_or(&[], |cell| &cell[..]))
+            };
             if let Some(nth) = table.rows().iter().position(is_wrong) {
                 // What the cell holds may be a secret in the wrong column.
                 return Err(format!(
@@ -125,19 +133,17 @@ impl Compiler<'_> {
         nth: u16,
         name: &str,
     ) -> Result<(Template, grpc::Terms), String> {
-        let made = |json: &str| {
-            let call = self.world.call(method, Some(json))?;
-            call.of_mix().map_err(|error| error.to_string())
-        };
         let table = &self.tables[usize::from(nth)];
         let rows = table.rows();
         let mut encoded = Vec::with_capacity(rows.len());
         let mut template = None;
         for (at, row) in rows.iter().enumerate() {
             let json = filled(message, row);
-            let (one, terms) = made(&String::from_utf8_lossy(&json))
+            let json = String::from_utf8_lossy(&json);
+            let (one, terms) = self
+                .without_places(method, Some(&json))
                 .map_err(|why| format!("with row {} of [data.{}]: {why}", at + 1, table.name))?;
-            encoded.push(fixed(&one.body));
+            encoded.push(one.body.clone().into_fixed().unwrap_or_default());
             template = Some((one, terms));
         }
         let (mut template, terms) = template.ok_or("there are no rows")?;
@@ -156,15 +162,6 @@ impl Compiler<'_> {
         })]);
         Ok((template, terms))
     }
-}
-
-/// The bytes of a text without places.
-fn fixed(text: &Text) -> Vec<u8> {
-    let pieces = text.0.iter().filter_map(|piece| match piece {
-        Piece::Fixed(bytes) => Some(bytes.as_slice()),
-        Piece::Slot(_) | Piece::Sized(..) => None,
-    });
-    pieces.collect::<Vec<&[u8]>>().concat()
 }
 
 /// The bytes of a text that is filled in with a row.

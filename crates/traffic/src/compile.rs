@@ -486,7 +486,7 @@ impl Compiler<'_> {
             expect.follow = Follow::Yes;
         }
         let kind = self.kinds.len() as u16;
-        let is_get = ["GET", "HEAD"].contains(&request_template.method.as_str());
+        let is_get = request_template.is_get();
         let made = Kind {
             name: name.to_owned(),
             request: request_template,

@@ -91,3 +91,19 @@ pub(super) fn of_set(file: &Path) -> Result<DescriptorPool, Failed> {
         ))
     })
 }
+
+/// What `then` makes of a file with this text, which is gone afterwards.
+#[cfg(test)]
+pub(super) fn with_file<T>(text: &str, then: impl FnOnce(PathBuf) -> T) -> T {
+    let folder = std::env::temp_dir().join(format!(
+        "wallfinder-proto-{}-{:?}",
+        std::process::id(),
+        std::thread::current().id()
+    ));
+    std::fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("test.proto");
+    std::fs::write(&file, text).unwrap();
+    let made = then(file);
+    std::fs::remove_dir_all(folder).unwrap();
+    made
+}

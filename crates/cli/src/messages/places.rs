@@ -325,6 +325,7 @@ mod tests {
     use proptest::prelude::*;
     use wallfinder_wire::mix::Value as Of;
 
+    use super::super::files::with_file;
     use super::super::{Method, Source, method_of};
     use super::*;
 
@@ -348,21 +349,13 @@ service S { rpc Call(All) returns (All); rpc Stream(stream All) returns (All); }
 "#;
 
     fn method(name: &str) -> Method {
-        let folder = std::env::temp_dir().join(format!(
-            "wallfinder-places-{}-{:?}",
-            std::process::id(),
-            std::thread::current().id()
-        ));
-        std::fs::create_dir_all(&folder).unwrap();
-        let file = folder.join("all.proto");
-        std::fs::write(&file, ALL).unwrap();
-        let source = Source::Files {
-            files: vec![file],
-            folders: vec![],
-        };
-        let method = method_of(&source, &format!("/all.S/{name}")).expect("it is one");
-        std::fs::remove_dir_all(folder).unwrap();
-        method
+        with_file(ALL, |file| {
+            let source = Source::Files {
+                files: vec![file],
+                folders: vec![],
+            };
+            method_of(&source, &format!("/all.S/{name}")).expect("it is one")
+        })
     }
 
     /// JSON whose places are written `<n>`, as a text.

@@ -88,6 +88,7 @@ fn which(field: &FieldDescriptor, token: String) -> Option<Which> {
 mod tests {
     use wallfinder_wire::mix::Scalar;
 
+    use super::super::files::{self, with_file};
     use super::*;
 
     const SHOP: &str = r#"
@@ -107,17 +108,9 @@ service Orders { rpc Get(Order) returns (Order); }
     }
 
     fn compiled(text: &str) -> prost_reflect::DescriptorPool {
-        let folder = std::env::temp_dir().join(format!(
-            "wallfinder-pointer-{}-{:?}",
-            std::process::id(),
-            std::thread::current().id()
-        ));
-        std::fs::create_dir_all(&folder).unwrap();
-        let file = folder.join("shop.proto");
-        std::fs::write(&file, text).unwrap();
-        let pool = super::super::files::compiled(&[file], &[]).expect("it is one");
-        std::fs::remove_dir_all(folder).unwrap();
-        pool
+        with_file(text, |file| {
+            files::compiled(&[file], &[]).expect("it is one")
+        })
     }
 
     #[test]

@@ -149,7 +149,7 @@ pub(super) fn choose_zero(
 
 pub(super) fn worker_plans(spec: &StepSpec) -> Vec<WorkerPlan> {
     assert!(
-        spec.spare_connections.max(spec.standby_connections) == 0 || !spec.load.arrival.is_open(),
+        spec.more_connections() == 0 || !spec.load.arrival.is_open(),
         "an open loop uses every connection that it has"
     );
     let workers = workers_of(&spec.load);
@@ -162,7 +162,7 @@ pub(super) fn worker_plans(spec: &StepSpec) -> Vec<WorkerPlan> {
             of: workers,
         };
         let own = |whole: u32| here.of(u64::from(whole)) as u32;
-        let spare = own(spec.spare_connections.max(spec.standby_connections));
+        let spare = own(spec.more_connections());
         let requests = spec.load.stop.requests;
         WorkerPlan {
             worker,

@@ -152,7 +152,7 @@ impl Tasks {
         let keeps = order.keeps;
         let mut spec = sound(spec(order))?;
         let all = Load {
-            connections: spec.load.connections + more_of(&spec),
+            connections: spec.load.connections + spec.more_connections(),
             ..spec.load.clone()
         };
         precheck::check(&all, &spec.address).map_err(|why| why.to_string())?;
@@ -299,11 +299,6 @@ impl Tasks {
     }
 }
 
-/// Connections of a step beside those of its load.
-fn more_of(spec: &StepSpec) -> u32 {
-    spec.spare_connections.max(spec.standby_connections)
-}
-
 /// Refuses a load whose schedule would not come to an end.
 fn sound(spec: StepSpec) -> Result<StepSpec, String> {
     let Share { nth, of } = spec.share;
@@ -311,7 +306,7 @@ fn sound(spec: StepSpec) -> Result<StepSpec, String> {
         && spec.load.workers.checked_mul(of).is_some()
         && spec.slots.as_ref().is_none_or(|slots| slots.is_sound());
     // Connections beside the load's own are those of a closed loop.
-    let more = more_of(&spec);
+    let more = spec.more_connections();
     let is_bounded = spec.load.connections.checked_add(more).is_some()
         && (more == 0 || !spec.load.arrival.is_open());
     match is_dealt && is_bounded && spec.load.arrival.is_sound() {

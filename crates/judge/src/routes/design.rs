@@ -6,6 +6,7 @@
 
 use fastrand::Rng;
 
+use super::linear::{SPARE_MIN, products};
 use crate::proof::squares::inverse;
 
 /// What is told apart, at the most: each takes two windows.
@@ -77,7 +78,6 @@ fn drawn(windows: usize, kinds: usize, random: &mut Rng) -> Vec<Vec<f64>> {
 
 /// ln of the determinant: how much windows tell of costs, and of pairs where those have windows too.
 fn tells(draw: &[Vec<f64>], heavy: &[f64]) -> f64 {
-    const SPARE_MIN: usize = 3;
     let kinds = heavy.len();
     let has_pairs = kinds * (kinds + 1) / 2 + SPARE_MIN <= draw.len();
     let row = |factors: &Vec<f64>| {
@@ -94,12 +94,7 @@ fn tells(draw: &[Vec<f64>], heavy: &[f64]) -> f64 {
         (0..kinds).map(part).chain(pairs).collect()
     };
     let rows: Vec<Vec<f64>> = draw.iter().map(row).collect();
-    let width = rows.first().map_or(0, Vec::len);
-    let product = |a: usize, b: usize| rows.iter().map(|row| row[a] * row[b]).sum::<f64>();
-    let products = (0..width)
-        .map(|a| (0..width).map(|b| product(a, b)).collect())
-        .collect();
-    inverse(products).1
+    inverse(products(&rows)).1
 }
 
 #[cfg(test)]

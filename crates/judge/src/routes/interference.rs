@@ -12,7 +12,7 @@
 //! 4. it stays so whichever window is left out;
 //! 5. it has at least a twentieth of the whole.
 
-use super::linear::{Among, Fit, Pair, Windows};
+use super::linear::{Among, Fit, Pair, SPARE_MIN, Windows};
 use crate::student::tail;
 
 /// How often a pair may be named where costs add up, over all looks.
@@ -29,8 +29,6 @@ const LESS: f64 = 0.05;
 const SHARE_MIN: f64 = 0.05;
 /// Pairs named at the most.
 const NAMED_MAX: usize = 3;
-/// Windows beyond one for each column, at the least.
-const SPARE_MIN: usize = 3;
 
 /// What one look found.
 #[derive(Debug, Clone, PartialEq)]

@@ -9,6 +9,9 @@
 
 use crate::proof::squares::inverse;
 
+/// Windows beyond one for each column, at the least: else what is left over tells nothing.
+pub(super) const SPARE_MIN: usize = 3;
+
 /// Windows, and what of them explains what they used.
 #[derive(Debug, Clone)]
 pub(super) struct Windows<'w> {
@@ -118,11 +121,7 @@ impl Fit {
                     .collect()
             })
             .collect();
-        let product = |a: usize, b: usize| scaled.iter().map(|row| row[a] * row[b]).sum::<f64>();
-        let products = (0..width)
-            .map(|a| (0..width).map(|b| product(a, b)).collect())
-            .collect();
-        let (inverse, _) = inverse(products);
+        let (inverse, _) = inverse(products(&scaled));
         if inverse.iter().flatten().any(|value| !value.is_finite()) {
             return None;
         }
@@ -235,6 +234,15 @@ fn one_more(kind: usize, counts: &[f64], pairs: &[Pair]) -> Vec<f64> {
     let own = (0..counts.len()).map(|other| if other == kind { 1.0 } else { 0.0 });
     let beside = pairs.iter().map(|pair| pair.one_more(kind, counts));
     own.chain(beside).collect()
+}
+
+/// The products of all columns with one another, summed over the rows.
+pub(super) fn products(rows: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let width = rows.first().map_or(0, Vec::len);
+    let product = |a: usize, b: usize| rows.iter().map(|row| row[a] * row[b]).sum::<f64>();
+    (0..width)
+        .map(|a| (0..width).map(|b| product(a, b)).collect())
+        .collect()
 }
 
 fn dot(a: &[f64], b: &[f64]) -> f64 {

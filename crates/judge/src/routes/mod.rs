@@ -29,12 +29,10 @@ use crate::student::{quantile, tail};
 use design::{parcels, windows_needed};
 use functions::Whose;
 use interference::{Found, look};
-use linear::{Among, Estimate, Fit, Pair, Windows};
+use linear::{Among, Estimate, Fit, Pair, SPARE_MIN, Windows};
 
 /// How often chance has kinds come upon each other in another way than was found, where that is told as well.
 const OTHER_WAY_MAX: f64 = 0.01;
-/// Windows beyond one for each kind, at the least: else what is left over tells nothing.
-const SPARE_MIN: usize = 3;
 
 /// What is told apart: a request alone, or all steps of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use super::{
 /// Routes that are told apart; the rest are one.
 const ROUTES_MAX: usize = 100;
 /// Methods without bodies, each of which has others.
-const METHODS: usize = 2;
+const METHODS: [&str; 2] = ["GET", "HEAD"];
 /// Paths of a route that its rows hold.
 const ROWS_MAX: usize = 1_000;
 /// Longest line that is read.
@@ -306,7 +306,7 @@ pub fn from_log(
     let mut routes: BTreeMap<(&str, String), Vec<String>> = BTreeMap::new();
     let mut others: BTreeMap<&str, usize> = BTreeMap::new();
     for made in &log.requests {
-        if !["GET", "HEAD"].contains(&made.method.as_str()) {
+        if !METHODS.contains(&made.method.as_str()) {
             *others.entry(&made.method).or_default() += 1;
             continue;
         }
@@ -317,8 +317,8 @@ pub fn from_log(
     let mut by_count: Vec<((&str, String), Vec<String>)> = routes.into_iter().collect();
     by_count.sort_by_key(|(_, targets)| std::cmp::Reverse(targets.len()));
     if by_count.len() > ROUTES_MAX {
-        let rest = by_count.split_off(ROUTES_MAX - METHODS);
-        for of_method in ["GET", "HEAD"] {
+        let rest = by_count.split_off(ROUTES_MAX - METHODS.len());
+        for of_method in METHODS {
             let of_it = rest.iter().filter(|((method, _), _)| *method == of_method);
             let targets: Vec<String> = of_it.flat_map(|(_, targets)| targets.clone()).collect();
             if !targets.is_empty() {

@@ -9,6 +9,8 @@
 
 use std::io::Write as _;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::{Deserialize, Serialize};
 
 use super::scalar::{Scalar, WireType};
@@ -288,14 +290,10 @@ fn not_finite(value: f64) -> &'static [u8] {
 }
 
 fn encode_base64(bytes: &[u8], mut to: impl FnMut(&[u8])) {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut four = [0; 4];
     for three in bytes.chunks(3) {
-        let mut padded = [0; 4];
-        padded[1..=three.len()].copy_from_slice(three);
-        let bits = u32::from_be_bytes(padded);
-        let mut four = [18, 12, 6, 0].map(|by| DIGITS[(bits >> by & 63) as usize]);
-        four[three.len() + 1..].fill(b'=');
-        to(&four);
+        let written = BASE64.encode_slice(three, &mut four);
+        to(&four[..written.expect("three bytes are four digits")]);
     }
 }
 

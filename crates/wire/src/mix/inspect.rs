@@ -77,7 +77,7 @@ impl Looks {
                 takes: takes.collect::<Result<_, _>>().map_err(named)?,
                 needs_body: expect.needs_body(),
                 needs_fields: expect.needs_fields(),
-                is_get: ["GET", "HEAD"].contains(&kind.request.method.as_str()),
+                is_get: kind.request.is_get(),
                 expect,
             })
         };

@@ -283,6 +283,11 @@ impl Kind {
 }
 
 impl Template {
+    /// Whether it asks and does no more: its redirects are all asked for alike.
+    pub fn is_get(&self) -> bool {
+        matches!(self.method.as_str(), "GET" | "HEAD")
+    }
+
     /// Whether it has no place to fill in.
     pub fn is_fixed(&self) -> bool {
         self.texts().all(Text::is_fixed)
