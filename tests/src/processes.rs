@@ -1,6 +1,8 @@
 //! Processes and listeners, as `/proc` has them.
 
 use std::fs;
+use std::net::{IpAddr, UdpSocket};
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// State and parent of a process; `None` when it is gone.
@@ -65,4 +67,27 @@ pub fn listens_on(port: u16) -> bool {
             state == "0A" && local.ends_with(&format!(":{port:04X}"))
         })
     })
+}
+
+/// What a process is called; empty when it is gone.
+pub fn comm(pid: u32) -> String {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.trim().to_owned()
+}
+
+/// This host as others see it, where it has a way out: no load of another host goes to loopback.
+pub fn own_ip() -> Option<IpAddr> {
+    let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
+    socket.connect("198.51.100.1:9").ok()?;
+    Some(socket.local_addr().expect("an address").ip())
+}
+
+/// Waits until something is so, for 20 seconds at the most.
+#[track_caller]
+pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !is_so() {
+        assert!(since.elapsed() < Duration::from_secs(20), "no {what}");
+        sleep(Duration::from_millis(20));
+    }
 }

@@ -138,10 +138,9 @@ impl Agents {
 impl Drop for Agents {
     fn drop(&mut self) {
         // What others hold goes on.
-        let own = self.0.drain(..).filter_map(Arc::into_inner);
-        let mut own: Vec<Option<Agent>> = own.map(Some).collect();
-        own.iter().flatten().for_each(Agent::end);
-        at_once(&mut own, |agent| drop(agent.take()));
+        let own: Vec<Agent> = self.0.drain(..).filter_map(Arc::into_inner).collect();
+        own.iter().for_each(Agent::end);
+        at_once(own, drop);
     }
 }
 
@@ -616,8 +615,7 @@ pub(crate) fn load_of(
     uplink: (Option<String>, Option<u64>),
     client: &scenario::Client,
 ) -> Result<Arc<dyn ClientHost>, Failed> {
-    let mut of_load: Vec<&Arc<Agent>> = agents.iter().collect();
-    let each = at_once(&mut of_load, |agent| {
+    let each = at_once(agents, |agent| {
         let there = LoadThere::towards(agent, server, uplink.clone());
         there.map(|there| Arc::new(there) as Arc<dyn ClientHost>)
     });
@@ -677,10 +675,7 @@ fn agents_of(hosts: &[String], ways: Ways<'_>) -> Result<Vec<Arc<Agent>>, Failed
             let each = agents.map(|agent| agent.map(Arc::new).map_err(Failed::run));
             Agents::all(each.collect())
         }
-        _ => {
-            let mut hosts: Vec<&String> = hosts.iter().collect();
-            Agents::all(at_once(&mut hosts, |host| agent_of(host, ways, &[])))
-        }
+        _ => Agents::all(at_once(hosts, |host| agent_of(host, ways, &[]))),
     }
 }
 

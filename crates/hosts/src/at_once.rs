@@ -7,12 +7,16 @@ use std::thread;
 const THREADS_MAX: usize = 16;
 
 /// What comes of each, in their order.
-pub fn at_once<T: Send, R: Send>(all: &mut [T], each: impl Fn(&mut T) -> R + Sync) -> Vec<R> {
+pub fn at_once<T: Send, R: Send>(
+    all: impl IntoIterator<Item = T>,
+    each: impl Fn(T) -> R + Sync,
+) -> Vec<R> {
+    let all: Vec<T> = all.into_iter().collect();
     let threads = all.len().min(THREADS_MAX);
     if threads < 2 {
-        return all.iter_mut().map(each).collect();
+        return all.into_iter().map(each).collect();
     }
-    let left = Mutex::new(all.iter_mut().enumerate());
+    let left = Mutex::new(all.into_iter().enumerate());
     let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
     let work = || -> Vec<(usize, R)> {
         let one = || next().map(|(nth, one)| (nth, each(one)));

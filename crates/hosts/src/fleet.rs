@@ -78,7 +78,6 @@ pub struct Fleet {
     /// Processors for the workers of each host, where they were named.
     cpus: Option<Vec<u32>>,
     on_lost: OnLostClient,
-    deal: Deal,
     /// What is dealt to each host, as numbers that are compared; empty until they are known.
     weights: Mutex<Vec<f64>>,
     /// Of each host, once it is lost: why.
@@ -111,8 +110,11 @@ impl Fleet {
             hosts,
             cpus,
             on_lost,
-            deal,
         }
+    }
+
+    fn weights(&self) -> MutexGuard<'_, Vec<f64>> {
+        self.weights.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lost_hosts(&self) -> MutexGuard<'_, Vec<Option<String>>> {
@@ -149,7 +151,7 @@ impl Fleet {
     fn having(&self, load: &Load) -> (Vec<Placed<'_>>, Vec<f64>) {
         let mut hosts = self.left();
         hosts.truncate(deal::hosts_of(load, hosts.len()));
-        let known = self.weights.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.weights();
         let weight = |place: usize| known.get(place).copied().unwrap_or(1.0);
         let weights = hosts.iter().map(|(place, _)| weight(*place)).collect();
         (hosts, weights)
@@ -158,14 +160,7 @@ impl Fleet {
     /// Weighs the hosts by what each can drive of such a load at most, where that is to say what is dealt to them and
     /// is not known yet.
     fn weigh(&self, spec: &StepSpec) -> Result<(), EngineError> {
-        let is_known = || {
-            !self
-                .weights
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .is_empty()
-        };
-        if self.deal == Deal::Even || is_known() {
+        if !self.weights().is_empty() {
             return Ok(());
         }
         // One that has nothing of this load may have something of the next.
@@ -194,7 +189,7 @@ impl Fleet {
             }
             weights[place] = throughput;
         }
-        *self.weights.lock().unwrap_or_else(PoisonError::into_inner) = weights;
+        *self.weights() = weights;
         Ok(())
     }
 
@@ -280,8 +275,8 @@ impl Host for Fleet {
     }
 
     fn sampler(&self, setup: Setup) -> Result<Box<dyn Sampling>, String> {
-        let mut left = self.left();
-        let each = at_once(&mut left, |(nth, host)| {
+        let left = self.left();
+        let each = at_once(&left, |(nth, host)| {
             let paced = setup.paced_cpus.as_ref();
             let cpus = self.cpus_of(&***host);
             host.sampler(Setup {
@@ -310,25 +305,25 @@ impl Host for Fleet {
     }
 
     fn levers(&self, own: Own) -> Reach {
-        let reaches = at_once(&mut self.left(), |(_, host)| {
+        let reaches = at_once(self.left(), |(_, host)| {
             let reach = host.levers(Own {
                 side: Side {
-                    cpus: self.cpus_of(&***host),
+                    cpus: self.cpus_of(&**host),
                     ..Side::default()
                 },
                 seed: own.seed,
                 ..Own::default()
             });
-            (name_of(&***host).to_owned(), reach)
+            (name_of(&**host).to_owned(), reach)
         });
         several::together(reaches)
     }
 
     fn neighbours(&self, _: &[u32], known: &[u32], cores_min: f64) -> Vec<Neighbour> {
-        let each = at_once(&mut self.left(), |(_, host)| {
-            let of = host.neighbours(&self.cpus_of(&***host), known, cores_min);
+        let each = at_once(self.left(), |(_, host)| {
+            let of = host.neighbours(&self.cpus_of(&**host), known, cores_min);
             let of = of.into_iter().map(|neighbour| Neighbour {
-                name: format!("{} of {}", neighbour.name, name_of(&***host)),
+                name: format!("{} of {}", neighbour.name, name_of(&**host)),
                 ..neighbour
             });
             of.collect::<Vec<_>>()
@@ -363,16 +358,15 @@ impl ClientHost for Fleet {
 
     fn may_stand_by(&self, load: &Load, more: u32) -> Result<(), String> {
         let (hosts, weights) = self.having(load);
-        let mut each: Vec<_> = hosts
+        let each = hosts
             .into_iter()
-            .zip(deal::with_standby(load.connections, more, &weights))
-            .collect();
-        let each = at_once(&mut each, |((_, host), (own, more))| {
+            .zip(deal::with_standby(load.connections, more, &weights));
+        let each = at_once(each, |((_, host), (own, more))| {
             let part = Load {
-                connections: *own,
+                connections: own,
                 ..load.clone()
             };
-            host.may_stand_by(&part, *more)
+            host.may_stand_by(&part, more)
         });
         each.into_iter().collect()
     }
@@ -383,8 +377,7 @@ impl ClientHost for Fleet {
 
     fn kept(&self) {
         // Each may have to be reached again.
-        let mut hosts: Vec<_> = self.hosts.iter().collect();
-        at_once(&mut hosts, |host| host.kept());
+        at_once(&self.hosts, |host| host.kept());
     }
 
     fn parts(&self, load: &Load) -> Vec<(String, f64)> {

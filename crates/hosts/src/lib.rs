@@ -25,6 +25,7 @@ mod channel;
 mod far;
 mod fleet;
 mod here;
+mod intervals;
 mod load;
 mod reached;
 mod recall;
@@ -138,8 +139,11 @@ pub trait ClientHost: Host {
 
     /// Whether so many connections of a load fit beside its own, of which hosts of several hold what may be asked of each;
     /// else why not.
-    fn may_stand_by(&self, load: &Load, _more: u32) -> Result<(), String> {
-        self.fits(load)
+    fn may_stand_by(&self, load: &Load, more: u32) -> Result<(), String> {
+        self.fits(&Load {
+            connections: load.connections.saturating_add(more),
+            ..load.clone()
+        })
     }
 
     /// Whether it can be asked now; where not, the way there may come back.

@@ -116,13 +116,6 @@ impl ClientHost for LoadHere {
         precheck::check(load, &self.server).map_err(|why| why.to_string())
     }
 
-    fn may_stand_by(&self, load: &Load, more: u32) -> Result<(), String> {
-        self.fits(&Load {
-            connections: load.connections.saturating_add(more),
-            ..load.clone()
-        })
-    }
-
     fn addresses(&self) -> Vec<IpAddr> {
         own_address(self.server).into_iter().collect()
     }

@@ -326,9 +326,8 @@ fn summarised<S: Send>(
     (from_ns, to_ns): (i64, i64),
     summarise: impl Fn(&S, i64, i64) -> Telemetry + Sync,
 ) -> Vec<Telemetry> {
-    let mut each: Vec<(usize, &mut S)> = each.iter_mut().enumerate().collect();
-    at_once(&mut each, |(nth, of)| {
-        let at = |at_ns| on_axis(marks, *nth, at_ns);
+    at_once(each.iter_mut().enumerate(), |(nth, of)| {
+        let at = |at_ns| on_axis(marks, nth, at_ns);
         summarise(of, at(from_ns), at(to_ns))
     })
 }
@@ -341,7 +340,9 @@ impl Together {
 
 impl Sampling for Together {
     fn count_from(&mut self, zero_ns: u64) -> i64 {
-        let later = at_once(&mut self.each(), |sampler| sampler.count_from(zero_ns));
+        let later = at_once(self.each().iter_mut(), |sampler| {
+            sampler.count_from(zero_ns)
+        });
         for mark in &mut self.marks {
             for (at, later) in mark.iter_mut().zip(&later) {
                 *at -= later;
@@ -351,14 +352,16 @@ impl Sampling for Together {
     }
 
     fn mark(&mut self, name: &str) -> i64 {
-        let mark = at_once(&mut self.each(), |sampler| sampler.mark(name));
+        let mark = at_once(self.each().iter_mut(), |sampler| sampler.mark(name));
         let first = mark[0];
         self.marks.push(mark);
         first
     }
 
     fn find_server_again(&self) {
-        at_once(&mut self.each(), |sampler| sampler.find_server_again());
+        at_once(self.each().iter_mut(), |sampler| {
+            sampler.find_server_again()
+        });
     }
 
     fn latest(&self) -> Option<Sample> {
@@ -388,11 +391,7 @@ impl Sampling for Together {
             names,
         } = *self;
         let each = each.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let mut each: Vec<Option<Box<dyn Sampling>>> = each.into_iter().map(Some).collect();
-        let stopped = at_once(&mut each, |sampler| {
-            sampler.take().map(|sampler| sampler.stop())
-        });
-        let mut each: Vec<Joint> = stopped.into_iter().flatten().collect();
+        let mut each: Vec<Joint> = at_once(each, |sampler| sampler.stop());
         let mut gaps = Vec::new();
         let mut samples = Vec::new();
         let is_gap = |gap: &Caveat| matches!(gap, Caveat::Gap { .. });

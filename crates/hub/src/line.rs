@@ -231,9 +231,8 @@ impl Line {
                 return each.map(|name| Err(of_host(name, &error))).collect();
             }
         };
-        let mut names: Vec<&String> = names.iter().collect();
         let has_failed = AtomicBool::new(false);
-        let begun = at_once(&mut names, |name| {
+        let begun = at_once(names, |name| {
             if has_failed.load(Ordering::Relaxed) {
                 return None;
             }

@@ -1,6 +1,8 @@
 //! What a scenario may not say, whether flags or a file say it. What only the machine knows, such as which
 //! processors there are, is checked where the testbed is set up.
 
+use std::fmt::Display;
+
 use wallfinder_model::scenario::{Ab, Changes, Deal, Load, OnLostClient, SCHEMA, Target};
 use wallfinder_model::traffic::RowOrder;
 use wallfinder_model::{LinkSpec, Nanos, Scenario};
@@ -390,6 +392,17 @@ fn sides(scenario: &Scenario) -> Result<(), Fault> {
     )
 }
 
+/// Refuses hosts of a load of which one is named twice.
+pub fn named_once<T: PartialEq + Display>(hosts: &[T]) -> Result<(), String> {
+    match (1..hosts.len()).find(|nth| hosts[..*nth].contains(&hosts[*nth])) {
+        Some(nth) => Err(format!(
+            "{} is named twice, and a host makes one part of a load",
+            hosts[nth]
+        )),
+        None => Ok(()),
+    }
+}
+
 /// What is not to be had where the load comes from another host.
 fn elsewhere(scenario: &Scenario) -> Result<(), Fault> {
     let (server, client) = (&scenario.server, &scenario.client);
@@ -410,14 +423,7 @@ fn elsewhere(scenario: &Scenario) -> Result<(), Fault> {
         "--deal is about several hosts that make a load together: give --client-host for each",
     )?;
     let all: Vec<&String> = client.host.iter().chain(&client.more_hosts).collect();
-    let twice = all
-        .iter()
-        .enumerate()
-        .find(|(nth, host)| all[..*nth].contains(host));
-    if let Some((_, host)) = twice {
-        let message = format!("{host} is named twice, and a host makes one part of a load");
-        return Err(Fault::at("client.more_hosts", message));
-    }
+    named_once(&all).map_err(|why| Fault::at("client.more_hosts", why))?;
     if client.host.is_none() {
         return Ok(());
     }

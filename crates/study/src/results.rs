@@ -145,10 +145,8 @@ impl Kept {
 
     /// The same with what was kept before of parts of the study that this run did not have.
     pub fn beside(mut self, earlier: &Kept, whole: &Study) -> Kept {
-        let is_of_part = |kept: &&KeptClaim| {
-            let claim = whole.claims.iter().find(|claim| kept.is_of(claim));
-            claim.is_some_and(|claim| claim.part.is_some())
-        };
+        let is_of_part =
+            |kept: &&KeptClaim| claim_of(whole, &kept.id).is_some_and(|claim| claim.part.is_some());
         let mut run = format!("{}, {}", earlier.size, earlier.date);
         if earlier.tool != self.tool {
             let _ = write!(run, ", by {}", earlier.tool);
@@ -184,8 +182,7 @@ impl Kept {
 
 impl KeptClaim {
     fn of(study: &Study, size: Size, outcome: &ClaimOutcome) -> Option<KeptClaim> {
-        let name = outcome.id.split('/').next().unwrap_or(&outcome.id);
-        let claim = study.claims.iter().find(|claim| claim.id == name)?;
+        let claim = claim_of(study, &outcome.id)?;
         let is_open = outcome.outcome == Outcome::Open;
         Some(KeptClaim {
             id: outcome.id.clone(),
@@ -196,11 +193,12 @@ impl KeptClaim {
             run: None,
         })
     }
+}
 
-    /// Whether it is an outcome of a claim.
-    fn is_of(&self, claim: &Claim) -> bool {
-        self.id.split('/').next() == Some(&claim.id)
-    }
+/// The claim that an outcome is of, by its id: `claim` or `claim/driver`.
+fn claim_of<'s>(study: &'s Study, outcome: &str) -> Option<&'s Claim> {
+    let name = outcome.split('/').next()?;
+    study.claims.iter().find(|claim| claim.id == name)
 }
 
 /// A machine in a line.

@@ -8,11 +8,11 @@
 //!  read/engine/c64/round3/disturbed1   what was measured first
 //! ```
 //!
-//! A run that was cut short can be taken up again: steps that were measured before are kept as they are, in
-//! their places, and the others run.
-//!
 //! Not without end: [`REPEATS`] times, for a part of the steps, and no more in a group whose steps
 //! were disturbed each time, [`PATIENCE`] of them: that is how it is there.
+//!
+//! A run that was cut short can be taken up again: steps that were measured before are kept as they are, in
+//! their places, and the others run.
 
 use std::collections::BTreeMap;
 
@@ -94,8 +94,7 @@ pub fn resume(
     };
     course.ask_for_drivers(&steps);
     for block in steps.chunk_by(|a, b| a.subject == b.subject && a.round == b.round) {
-        let its = |subject: &&SubjectSpec| subject.name == block[0].subject;
-        if let Some(subject) = study.subjects.iter().find(its) {
+        if let Some(subject) = study.subject(&block[0].subject) {
             course.run_subject(subject, &block.iter().collect::<Vec<_>>());
         }
     }

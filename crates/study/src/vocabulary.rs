@@ -237,17 +237,17 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
     (
         "profile.spinning_share",
         Kind::Number,
-        "share of Go's procyield, which waits for a lock on the processor; 0 where it is not among the largest functions",
+        "share of Go's procyield, which waits for a lock on the processor",
     ),
     (
         "profile.inflating_share",
         Kind::Number,
-        "share of functions that inflate, by their names; those among the largest",
+        "share of functions that inflate, by their names",
     ),
     (
         "profile.utf8_share",
         Kind::Number,
-        "share of functions that decode or encode UTF-8, by their names; those among the largest",
+        "share of functions that decode or encode UTF-8, by their names",
     ),
     (
         "profile.frames_before_kernel",
@@ -403,17 +403,17 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
     (
         "client_profile.spinning_share",
         Kind::Number,
-        "share of Go's procyield, which waits for a lock on the processor; 0 where it is not among the largest functions",
+        "share of Go's procyield, which waits for a lock on the processor",
     ),
     (
         "client_profile.inflating_share",
         Kind::Number,
-        "share of functions that inflate, by their names; those among the largest",
+        "share of functions that inflate, by their names",
     ),
     (
         "client_profile.utf8_share",
         Kind::Number,
-        "share of functions that decode or encode UTF-8, by their names; those among the largest",
+        "share of functions that decode or encode UTF-8, by their names",
     ),
     (
         "client_profile.frames_before_kernel",

@@ -13,14 +13,14 @@ mod simulated;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::Value;
-use wallfinder_tests::{Place, Running, descendants, free_port};
+use wallfinder_tests::{Place, Running, comm, descendants, free_port, own_ip};
 
 /// How often what processes have used is read.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -54,7 +54,7 @@ fn main() {
 /// One load by so many agents, as a row of the table; and whether its sums close.
 fn measured(count: usize, seconds: u64) -> (String, bool) {
     let place = Place::new();
-    let own = own_address();
+    let own = SocketAddr::new(own_ip().expect("a way out of this host"), 0);
     let server = answering(own);
     let hub = Hub::up(&place, own, count);
     let mut agents = Simulator::start(&hub.dir, count);
@@ -139,15 +139,6 @@ fn sums(step: &Value, told: &[Told]) -> (String, bool) {
     (text, is_whole)
 }
 
-/// This host as others see it.
-fn own_address() -> SocketAddr {
-    let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
-    socket
-        .connect("198.51.100.1:9")
-        .expect("a way out of this host");
-    SocketAddr::new(socket.local_addr().expect("an address").ip(), 0)
-}
-
 /// A server that nobody loads: it is looked at before the load.
 fn answering(at: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind(at).expect("an address of this host");
@@ -189,12 +180,9 @@ impl Hub {
 
     /// The server of messages.
     fn server(&self) -> u32 {
-        let is_server = |pid: &u32| {
-            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            name.trim() == "nats-server"
-        };
         let mut below = descendants(self.running.pid()).into_iter();
-        below.find(is_server).expect("it runs")
+        let server = below.find(|pid| comm(*pid) == "nats-server");
+        server.expect("it runs")
     }
 }
 

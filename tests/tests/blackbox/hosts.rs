@@ -12,7 +12,7 @@ use wallfinder_protocol::clock::{Offset, Offsets, RoundTrip};
 use wallfinder_protocol::{Answer, Ask};
 use wallfinder_tests::{
     Place, Ran, Running, alone, binary, descendants, has_apparatus, program, quietly, skip,
-    squeezed, subjects, things_of_ours, together,
+    squeezed, subjects, things_of_ours, together, until,
 };
 
 use crate::agents::Agent;
@@ -148,15 +148,6 @@ impl Lab {
         let ran = self.start("find", &more).wait(LIMIT).ends_with(0);
         let record = self.place.record();
         (ran, squeezed(&record).clone())
-    }
-}
-
-#[track_caller]
-fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let since = Instant::now();
-    while !is_so() {
-        assert!(since.elapsed() < Duration::from_secs(20), "no {what}");
-        std::thread::sleep(Duration::from_millis(20));
     }
 }
 

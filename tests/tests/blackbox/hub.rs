@@ -15,12 +15,11 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use wallfinder_protocol::LEASE;
 use wallfinder_tests::{
-    Place, Ran, Running, alive, alone, assert_balanced, binary, descendants, free_port, skip,
-    squeezed, subjects, things_of_ours, together,
+    Place, Ran, Running, alive, alone, assert_balanced, binary, comm, descendants, free_port,
+    own_ip, skip, squeezed, subjects, things_of_ours, together, until,
 };
 
 use crate::hosts::{Lab, WAITS};
-use crate::hub_away::own_ip;
 
 /// Longer than any find here takes.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -115,11 +114,6 @@ impl Hub {
     }
 }
 
-fn comm(pid: u32) -> String {
-    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    name.trim().to_owned()
-}
-
 pub(crate) fn send(pid: u32, signal: Signal) {
     let pid = Pid::from_raw(i32::try_from(pid).expect("a pid")).expect("a pid");
     kill_process(pid, signal).expect("it is there");
@@ -133,15 +127,6 @@ impl Drop for Ended {
         for pid in self.0.iter().filter_map(|pid| Pid::from_raw(*pid as i32)) {
             let _ = kill_process(pid, Signal::KILL);
         }
-    }
-}
-
-#[track_caller]
-pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let since = Instant::now();
-    while !is_so() {
-        assert!(since.elapsed() < Duration::from_secs(20), "no {what}");
-        sleep(Duration::from_millis(20));
     }
 }
 

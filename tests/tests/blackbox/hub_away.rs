@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -14,24 +14,17 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use wallfinder_tests::{
-    Place, Ran, Running, alone, assert_balanced, binary, free_port, program, skip, subjects,
-    together,
+    Place, Ran, Running, alone, assert_balanced, binary, free_port, own_ip, program, skip,
+    subjects, together, until,
 };
 
-use crate::hub::{Hub, send, until};
+use crate::hub::{Hub, send};
 
 const LIMIT: Duration = Duration::from_secs(120);
 /// Longer than any lease, and shorter than a session lasts without its hub.
 const AWAY: Duration = Duration::from_secs(30);
 
 pub(crate) const NO_WAY_OUT: &str = "it needs a way out of this host: an address beside loopback";
-
-/// This host as others see it, where it has a way out: no load of another host goes to loopback.
-pub(crate) fn own_ip() -> Option<IpAddr> {
-    let socket = UdpSocket::bind("0.0.0.0:0").expect("a socket");
-    socket.connect("198.51.100.1:9").ok()?;
-    Some(socket.local_addr().expect("an address").ip())
-}
 
 /// A server of HTTP/1.1 that counts what it answers.
 pub(crate) struct Counting {

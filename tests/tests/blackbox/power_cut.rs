@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::Value;
-use wallfinder_tests::{Running, alone, descendants, program, skip};
+use wallfinder_tests::{Running, alone, descendants, own_ip, program, skip};
 
 use crate::hub::Hub;
-use crate::hub_away::{Counting, NO_WAY_OUT, own_ip};
+use crate::hub_away::{Counting, NO_WAY_OUT};
 use crate::kills::many_times;
 
 /// Longer than such a load takes, with what is put up before it.

@@ -16,6 +16,7 @@ use wallfinder_model::plan::StepPlan;
 use wallfinder_model::scenario::Programs;
 use wallfinder_model::{Caveat, Load, Plan, Record, Step};
 use wallfinder_report::number;
+use wallfinder_scenario::named_once;
 use wallfinder_study::results::Kept;
 use wallfinder_study::{
     Hosts, SEED, Size, Skipped, Study, StudyStep, SubjectSpec, builtin, claims, is_reached_by_ssh,
@@ -83,7 +84,6 @@ fn place(hosts: &mut Hosts, flags: StudyHostFlags) -> Result<(), Failed> {
         is_reached_by_ssh(host).map_err(|why| Failed::usage(format!("`{host}`: {why}")))?;
     }
     let clients = &hosts.clients;
-    let twice = (1..clients.len()).find(|nth| clients[..*nth].contains(&clients[*nth]));
     match &hosts.server {
         None if !clients.is_empty() => Err(Failed::usage(
             "where the load comes from another host, the servers stand on one too: name it with --server-host",
@@ -91,13 +91,7 @@ fn place(hosts: &mut Hosts, flags: StudyHostFlags) -> Result<(), Failed> {
         Some(server) if clients.contains(server) => Err(Failed::usage(
             "client and server are on one host there: run Wallfinder on it",
         )),
-        _ => match twice {
-            Some(nth) => Err(Failed::usage(format!(
-                "{} is named twice, and a host makes one part of a load",
-                clients[nth]
-            ))),
-            None => Ok(()),
-        },
+        _ => named_once(clients).map_err(Failed::usage),
     }
 }
 
@@ -190,14 +184,17 @@ fn keep(run: &Path, into: &Path) -> Result<(), Failed> {
 
 /// What was kept before in a file.
 fn kept_in(file: &Path) -> Result<Kept, Failed> {
-    let text = file::read_text(Source::File(file.into()), STUDY_BYTES_MAX, file::PATIENCE);
-    let text =
-        text.map_err(|error| Failed::usage(format!("{} cannot be read: {error}", file.display())))?;
-    Kept::parse(&file.display().to_string(), &text).map_err(|error| exit::in_file(&error))
+    Kept::parse(&file.display().to_string(), &text_of(file)?).map_err(|error| exit::in_file(&error))
 }
 
 /// Longest study file.
 const STUDY_BYTES_MAX: u64 = 8 << 20;
+
+/// The text of a study, or of what is kept of one.
+fn text_of(file: &Path) -> Result<String, Failed> {
+    file::read_text(Source::File(file.into()), STUDY_BYTES_MAX, file::PATIENCE)
+        .map_err(|error| Failed::usage(format!("{} cannot be read: {error}", file.display())))
+}
 
 /// A built-in study by its name, or a file by its path.
 fn load(name: &str) -> Result<Study, Failed> {
@@ -207,9 +204,7 @@ fn load(name: &str) -> Result<Study, Failed> {
     if !Path::new(name).exists() {
         return Err(unknown(name));
     }
-    let text = file::read_text(Source::File(name.into()), STUDY_BYTES_MAX, file::PATIENCE)
-        .map_err(|error| Failed::usage(format!("{name} cannot be read: {error}")))?;
-    Study::parse(name, &text).map_err(|error| exit::in_file(&error))
+    Study::parse(name, &text_of(Path::new(name))?).map_err(|error| exit::in_file(&error))
 }
 
 /// A study's claims anew, by this version and from the record's steps: those of the study that is named,
@@ -429,7 +424,7 @@ fn placement(study: &Study) -> Placement {
 }
 
 fn subject_of<'s>(study: &'s Study, step: &StudyStep) -> Result<&'s SubjectSpec, Failed> {
-    let subject = study.subjects.iter().find(|s| s.name == step.subject);
+    let subject = study.subject(&step.subject);
     subject.ok_or_else(|| Failed::usage(format!("no subject is called `{}`", step.subject)))
 }
 

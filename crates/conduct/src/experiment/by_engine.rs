@@ -18,9 +18,8 @@ use wallfinder_model::telemetry::Telemetry;
 use wallfinder_model::{Environment, Nanos};
 use wallfinder_sys::clock;
 
-use super::lever_set::{self as levers, LeverSet};
+use super::lever_set::LeverSet;
 use super::padding::Padding;
-use super::resting::Resting;
 use super::{STOOD_STILL, Seen, Source};
 use crate::{ConductError, StepOrder, is_crowded, quota_of_workers, start_sampler};
 
@@ -102,6 +101,7 @@ impl Engine {
         environment: &Environment,
         outer: &Arc<Signals>,
         experiment_zero_ns: Option<u64>,
+        standby: u32,
     ) -> Result<Engine, ConductError> {
         let mut load = order.load.clone();
         load.stop.after = LOAD_MAX;
@@ -112,10 +112,6 @@ impl Engine {
         let spare = match load.arrival.is_open() {
             true => 0,
             false => spare_connections(&load),
-        };
-        let standby = match levers::may_stand_by(&load) {
-            true => Resting::of(order).map_or(0, |hosts| hosts.room(order).unwrap_or(0)),
-            false => 0,
         };
         let spec = StepSpec {
             load,

@@ -40,7 +40,9 @@ pub(crate) struct LeverSet {
     padding: Option<Padding>,
     /// The client hosts, where they are several.
     resting: Option<Resting>,
-    /// Why they cannot take each other's connections over, where one has no room for them.
+    /// Connections that stand by in all, so that they can take each other's over.
+    pub(super) standby: u32,
+    /// Why they cannot, where one has no room for them.
     no_room: Option<String>,
     null: bool,
     /// What is squeezed now.
@@ -80,10 +82,16 @@ impl LeverSet {
             out_of_reach.retain(|out| out.squeeze != Squeeze::Uplink);
         }
         let resting = Resting::of(step);
-        let resting_now = resting.as_ref().filter(|_| may_stand_by(&step.load));
+        let asked = resting.as_ref().filter(|_| may_stand_by(&step.load));
+        let (standby, no_room) = match asked.map(|hosts| hosts.room(step)) {
+            Some(Ok(standby)) => (standby, None),
+            Some(Err(why)) => (0, Some(why)),
+            None => (0, None),
+        };
         let lever_set = LeverSet {
             padding,
-            no_room: resting_now.and_then(|hosts| hosts.room(step).err()),
+            standby,
+            no_room,
             resting,
             levers,
             load: step.load.clone(),
@@ -446,7 +454,7 @@ impl LeverSet {
 }
 
 /// Whether connections of such a load can stand open and send nothing.
-pub(super) fn may_stand_by(load: &Load) -> bool {
+fn may_stand_by(load: &Load) -> bool {
     !load.connection_per_request && !load.arrival.is_open()
 }
 

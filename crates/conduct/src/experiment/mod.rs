@@ -248,7 +248,8 @@ struct Loads<'l> {
 }
 
 impl Loads<'_> {
-    fn begin(&mut self) -> Result<Box<dyn Source>, ConductError> {
+    /// Begins a load, of several hosts with so many connections that stand by.
+    fn begin(&mut self, standby: u32) -> Result<Box<dyn Source>, ConductError> {
         let step = &self.step;
         let source: Box<dyn Source> = match &step.producer {
             Producer::Engine(io) => Box::new(by_engine::Engine::start(
@@ -257,6 +258,7 @@ impl Loads<'_> {
                 self.environment,
                 self.signals,
                 self.zero_ns,
+                standby,
             )?),
             Producer::Foreign { spec, url } => Box::new(by_driver::Foreign::start(
                 step,
@@ -373,7 +375,7 @@ struct Conducting<'c> {
 
 impl Conducting<'_> {
     fn all(&mut self, experiment: &mut Experiment) -> Result<(), ConductError> {
-        self.source = Some(self.loads.begin()?);
+        self.source = Some(self.loads.begin(self.lever_set.standby)?);
         loop {
             let Next::Rounds { rounds, conditions } = looks::next(experiment) else {
                 tracing::info!(rounds = self.round, "judge looks: that is enough");
@@ -499,7 +501,7 @@ impl Conducting<'_> {
         let pids = server.family().map(|family| family.pids.clone());
         self.lever_set.server_is(&pids.unwrap_or_default())?;
         self.loads.step.server = server;
-        self.source = Some(self.loads.begin()?);
+        self.source = Some(self.loads.begin(self.lever_set.standby)?);
         Ok(())
     }
 

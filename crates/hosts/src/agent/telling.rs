@@ -11,11 +11,11 @@ use wallfinder_engine::histogram::Latencies;
 use wallfinder_model::drive::{Progress, Share};
 use wallfinder_model::record::{Histogram, Interval};
 
+use crate::intervals::{EDGE_NS, add, tell_anew};
+
 /// All hosts together tell of so many intervals a second, until each tells of one.
 const INTERVALS_PER_S: u32 = 100;
 const EVERY_MAX: Duration = Duration::from_secs(1);
-/// An interval that ends so soon after the warm-up is the last of it.
-const EDGE_NS: u64 = 20_000_000;
 
 /// How long the intervals are that one of so many hosts tells of; shorter than those of its engine: each is told.
 pub fn told_every(share: Share) -> Duration {
@@ -73,10 +73,8 @@ impl Telling {
     /// What is left, when the load has ended.
     pub(super) fn rest(&mut self) -> Option<Progress> {
         let (mut interval, latencies) = self.kept.take()?;
-        if let Some(latencies) = latencies.as_ref().filter(|latencies| latencies.count() > 0) {
-            interval.p50_ns = latencies.quantile_ns(0.5);
-            interval.p99_ns = latencies.quantile_ns(0.99);
-            interval.max_ns = latencies.max_ns();
+        if let Some(latencies) = &latencies {
+            tell_anew(&mut interval, latencies);
         }
         let latency = latencies
             .and_then(|latencies| latencies.to_record())
@@ -89,19 +87,6 @@ fn read(latency: &Histogram) -> Option<Latencies> {
     let mut latencies = Latencies::new();
     latencies.add_record(latency)?;
     Some(latencies)
-}
-
-fn add(sum: &mut Interval, of: &Interval) {
-    sum.at_ns = of.at_ns;
-    sum.span_ns += of.span_ns;
-    sum.answered += of.answered;
-    sum.failed += of.failed;
-    sum.scheduled += of.scheduled;
-    sum.bytes_in += of.bytes_in;
-    sum.in_flight = of.in_flight;
-    sum.p50_ns = sum.p50_ns.max(of.p50_ns);
-    sum.p99_ns = sum.p99_ns.max(of.p99_ns);
-    sum.max_ns = sum.max_ns.max(of.max_ns);
 }
 
 #[cfg(test)]

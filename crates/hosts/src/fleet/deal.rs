@@ -68,12 +68,16 @@ fn slots(weights: &[f64]) -> Option<Vec<Arc<Slots>>> {
     Some(each.collect())
 }
 
-/// The part of a load that each of these has, 0..1: of the starts of an open loop, of the connections of a closed one.
+/// The part of a load that each of these has, 0..1: of the starts of an open loop, of the requests of a closed one that
+/// counts them, and of its connections else.
 pub(super) fn dealt(parts: &[StepSpec]) -> Vec<f64> {
-    let connections = |part: &StepSpec| f64::from(part.load.connections);
-    let whole: f64 = parts.iter().map(connections).sum();
+    let closed = |part: &StepSpec| match part.load.stop.requests {
+        Some(requests) => requests as f64,
+        None => f64::from(part.load.connections),
+    };
+    let whole: f64 = parts.iter().map(closed).sum();
     let of = |part: &StepSpec| match &part.slots {
-        _ if !part.load.arrival.is_open() => connections(part) / whole,
+        _ if !part.load.arrival.is_open() => closed(part) / whole,
         Some(slots) => slots.own.len() as f64 / f64::from(slots.of),
         None => 1.0 / f64::from(part.share.of),
     };
@@ -380,6 +384,15 @@ mod tests {
             assert_eq!(of.len(), distinct.len(), "no start is of two hosts");
             assert_eq!(of.len(), 100 * hosts as usize);
         }
+    }
+
+    #[test]
+    fn what_is_told_of_a_closed_loop_is_of_its_requests_where_these_are_counted() {
+        let mut load = Load::closed(16);
+        let part = |load: Load| dealt(&parts(&whole(load, 0), &[1.0, 31.0]))[0];
+        assert_eq!(part(load.clone()), 1.0 / 16.0);
+        load.stop.requests = Some(3_200);
+        assert!((part(load) - 1.0 / 32.0).abs() < 1e-3);
     }
 
     #[test]

@@ -12,10 +12,10 @@ use wallfinder_engine::histogram::Latencies;
 use wallfinder_model::drive::Measured;
 use wallfinder_model::record::{Counts, Histogram, Interval};
 
+use crate::intervals::{EDGE_NS, add, tell_anew};
+
 /// A host may be behind the others by so many intervals.
 const BEHIND_MAX: usize = 5;
-/// An interval that ends so soon after the warm-up is the last of it: workers end one when the window opens.
-const EDGE_NS: u64 = 20_000_000;
 
 /// Failures of a host that was lost, of which only the number is known.
 pub(super) const CLASS_OF_LOST: &str = "unknown";
@@ -82,16 +82,9 @@ impl Intervals {
         let mut ended_ns = None;
         loop {
             let (interval, latency) = self.waiting[host].pop_front()?;
-            let sum = &mut self.sum;
-            sum.answered += interval.answered;
-            sum.failed += interval.failed;
-            sum.scheduled += interval.scheduled;
-            sum.bytes_in += interval.bytes_in;
+            // Of a host that has all of the load quantiles are the load's; else they are told anew below.
+            add(&mut self.sum, &interval);
             self.in_flight[host] = interval.in_flight;
-            // Of a host that has all of the load these are the load's; else they are told anew below.
-            sum.p50_ns = sum.p50_ns.max(interval.p50_ns);
-            sum.p99_ns = sum.p99_ns.max(interval.p99_ns);
-            sum.max_ns = sum.max_ns.max(interval.max_ns);
             if let Some(latency) = latency {
                 // What is no histogram of ours costs quantiles, and no count.
                 let _ = self.latency.add_record(&latency);
@@ -110,11 +103,7 @@ impl Intervals {
             in_flight: self.in_flight.iter().sum(),
             ..std::mem::take(&mut self.sum)
         };
-        if self.latency.count() > 0 {
-            interval.p50_ns = self.latency.quantile_ns(0.5);
-            interval.p99_ns = self.latency.quantile_ns(0.99);
-            interval.max_ns = self.latency.max_ns();
-        }
+        tell_anew(&mut interval, &self.latency);
         self.told_ns = ended_ns;
         self.latency.clear();
         interval

@@ -84,6 +84,8 @@ pub fn read(kind: ProfileKind, profile: &Profile, rules: &Rules) -> Reading {
         let origin = counted.origin(sample);
         add(origins.entry(origin.label().to_owned()).or_default(), value);
     }
+    let of_functions = totals(kind, profile);
+    let whole = whole::whole(&counted, kind, unplaced, &of_functions);
     Reading {
         kind,
         measure: profile
@@ -98,7 +100,7 @@ pub fn read(kind: ProfileKind, profile: &Profile, rules: &Rules) -> Reading {
         named_share: wallfinder_model::profile::share(named, total),
         origins: parts(origins),
         categories: parts(categories),
-        functions: cut(totals(kind, profile)),
+        functions: cut(of_functions),
         sites: match kind {
             ProfileKind::Block
             | ProfileKind::Waits
@@ -109,7 +111,7 @@ pub fn read(kind: ProfileKind, profile: &Profile, rules: &Rules) -> Reading {
             }
         },
         tree: tree::pruned(&counted),
-        whole: Some(whole::whole(&counted, kind, unplaced)),
+        whole: Some(whole),
     }
 }
 

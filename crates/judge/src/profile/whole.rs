@@ -1,10 +1,12 @@
 //! What is counted over all stacks, before functions, places and the tree are cut: how far names
 //! and stacks can be believed, and sums of which the tree would lack what is too small for it.
 
+use std::collections::HashMap;
+
 use wallfinder_model::profile::{Own, ProfileKind, Reading, StackFrame, StackSample, Whole, share};
 
 use super::rules::KERNEL;
-use super::{Counted, add};
+use super::{Counted, Total, add};
 
 /// With fewer names than this, or fewer stacks that are whole, a reading is doubted.
 const NAMED_ENOUGH: f64 = 0.99;
@@ -50,13 +52,17 @@ pub fn is_of_utf8(function: &str) -> bool {
         .any(|part| name.contains(part))
 }
 
-/// Counts all of it. What has no place is told by whoever tells idle waits apart.
-pub(super) fn whole(counted: &Counted<'_>, kind: ProfileKind, unplaced: i64) -> Whole {
+/// Counts all of it. What has no place is told by whoever tells idle waits apart, and `totals` is of every function.
+pub(super) fn whole(
+    counted: &Counted<'_>,
+    kind: ProfileKind,
+    unplaced: i64,
+    totals: &HashMap<&str, Total>,
+) -> Whole {
     let functions = counted.profile.functions.iter();
     let starts: Vec<bool> = functions.map(|function| is_start(&function.name)).collect();
     let (mut frames, mut named) = (0_i128, 0_i128);
     let (mut total, mut rooted, mut futexes, mut of_locks) = (0, 0, 0, 0);
-    let mut own = Own::default();
     let (mut in_calls, mut above_calls) = (0_i128, 0_i128);
     for sample in &counted.profile.samples {
         let value = counted.value(sample);
@@ -68,14 +74,6 @@ pub(super) fn whole(counted: &Counted<'_>, kind: ProfileKind, unplaced: i64) -> 
         if outside.iter().any(|frame| starts[frame.function as usize]) {
             add(&mut rooted, value);
         }
-        let leaf = counted.leaf_name(sample);
-        for (sum, is_meant) in [
-            (&mut own.spinning, is_spinning as fn(&str) -> bool),
-            (&mut own.inflating, is_inflating),
-            (&mut own.utf8, is_of_utf8),
-        ] {
-            add(sum, value * i64::from(is_meant(leaf)));
-        }
         if let Some(above) = frames_before_kernel(counted, sample) {
             in_calls += i128::from(value);
             above_calls += i128::from(value) * above as i128;
@@ -86,6 +84,10 @@ pub(super) fn whole(counted: &Counted<'_>, kind: ProfileKind, unplaced: i64) -> 
         }
     }
     let by_kernel = matches!(kind, ProfileKind::Stacks | ProfileKind::Waits);
+    let own = |is_meant: fn(&str) -> bool| {
+        let meant = totals.iter().filter(|(name, _)| is_meant(name));
+        meant.fold(0_i64, |sum, (_, total)| sum.saturating_add(total.own.value))
+    };
     Whole {
         frames_named_share: (frames > 0).then(|| named as f64 / frames as f64),
         rooted_share: (by_kernel && total > 0).then(|| share(rooted, total)),
@@ -93,7 +95,11 @@ pub(super) fn whole(counted: &Counted<'_>, kind: ProfileKind, unplaced: i64) -> 
         futexes,
         futexes_of_locks: of_locks,
         frames_before_kernel: (in_calls > 0).then(|| above_calls as f64 / in_calls as f64),
-        own: Some(own),
+        own: Some(Own {
+            spinning: own(is_spinning),
+            inflating: own(is_inflating),
+            utf8: own(is_of_utf8),
+        }),
     }
 }
 

@@ -429,7 +429,9 @@ impl Readings {
         let client = step.telemetry.client.as_ref();
         let busy = client.and_then(|client| {
             let cores = at_work(client, step)?;
-            Some(cores / client.cpus_allowed.len().max(1) as f64)
+            let quota = client.quota_cores.and_then(positive);
+            let may_use = client.cpus_allowed.len().max(1) as f64;
+            Some(cores / quota.map_or(may_use, |quota| quota.max(1.0).min(may_use)))
         });
         self.pause_is_free = busy.is_none_or(|busy| busy < PAUSED_MAX);
         self
@@ -444,9 +446,10 @@ impl Readings {
     }
 
     /// In flight: by fewer connections or, where a pool on the client's side does not feel
-    /// that (or it was not to be had), by an added pause.
+    /// that (or it was not to be had), by an added pause, if that takes nothing but time.
     pub(super) fn in_flight(&self) -> Option<&Reading> {
         let (fewer, pause) = (self.get(Squeeze::InFlight), self.get(Squeeze::ThinkTime));
+        let pause = pause.filter(|_| self.pause_is_free);
         self.by_a_pool().or(fewer).or(pause)
     }
 

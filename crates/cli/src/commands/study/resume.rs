@@ -18,10 +18,9 @@ use wallfinder_model::plan::StepPlan;
 use wallfinder_model::{Caveat, Environment, Plan, Record, Step};
 use wallfinder_report::number;
 use wallfinder_study::{Size, Study, StudyStep, SubjectSpec, duration, label_of};
-use wallfinder_sys::file::{self, Source};
 
-use super::STUDY_BYTES_MAX;
 use super::sums::{SUMS, are_alike};
+use super::text_of;
 
 /// The study as it was run, in the run's folder.
 pub(super) const STUDY: &str = "study.toml";
@@ -96,7 +95,7 @@ pub(super) fn measured(
         if !is_alike(&record, plan, environment) {
             continue;
         }
-        if !sums_in(&folder).is_some_and(|earlier| are_alike(&earlier, sums)) {
+        if !text_of(&folder.join(SUMS)).is_ok_and(|earlier| are_alike(&earlier, sums)) {
             found.others += 1;
             continue;
         }
@@ -152,16 +151,9 @@ fn folders(runs: &Path, name: &str) -> Vec<PathBuf> {
 /// The study that a run was of, as it was then.
 fn asked_in(folder: &Path, parts: &[String], size: Size) -> Option<Study> {
     let file = folder.join(STUDY);
-    let text = file::read_text(Source::File(file.clone()), STUDY_BYTES_MAX, file::PATIENCE).ok()?;
-    let mut study = Study::parse(&file.display().to_string(), &text).ok()?;
+    let mut study = Study::parse(&file.display().to_string(), &text_of(&file).ok()?).ok()?;
     study.keep_parts(parts).ok()?;
     study.sizes().contains(&size).then_some(study)
-}
-
-/// Its checksums.
-fn sums_in(folder: &Path) -> Option<String> {
-    let file = Source::File(folder.join(SUMS));
-    file::read_text(file, STUDY_BYTES_MAX, file::PATIENCE).ok()
 }
 
 /// The steps of a run that are whole. Of one that was cut short the last may not be; nor is it known whether it
