@@ -621,6 +621,26 @@ mod tests {
         ))
     }
 
+    /// Three hosts that each have a tenth of a processor: what wakes at the end of a pause is work for them.
+    #[test]
+    fn a_pause_of_a_client_that_has_used_up_its_quota_is_no_evidence_of_what_is_in_flight() {
+        let readings = |quota: Option<f64>| {
+            let windows = (0..6).flat_map(|_| [(0, 1000.0), (1, 500.0)]);
+            let windows: Vec<(u32, f64)> = windows.chain([(0, 1000.0)]).collect();
+            let step = a_step().throughput(1000.0).client(0.3, 0.3).with(|step| {
+                let client = step.telemetry.client.as_mut().expect("a client");
+                client.cpus_allowed = vec![0, 1, 2];
+                client.cpus_busy = 0.1;
+                client.quota_cores = quota;
+            });
+            Readings::of(&experiment_of(&[(Squeeze::ThinkTime, 0.8)], &windows))
+                .within(&step.build())
+        };
+        assert!(readings(Some(0.3)).in_flight().is_none());
+        assert!(readings(Some(2.0)).in_flight().is_some());
+        assert!(readings(None).in_flight().is_some());
+    }
+
     /// A processor less of two leaves a half, whatever was asked for.
     #[test]
     fn what_was_left_is_the_dose_where_it_could_not_be_asked_for() {
