@@ -6,8 +6,6 @@
 use wallfinder_model::Load;
 use wallfinder_model::drive::{Clients, Share};
 
-use crate::plan::workers_of;
-
 /// Requests that one worker may have in flight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Room {
@@ -20,52 +18,47 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    /// The bound is lower, or a quarter higher; connections are as many as before.
-    pub(crate) fn limited(connections: u32, depth: u32, bound: u64, left: f64) -> Room {
-        let more = (bound as f64 * MORE).round().max(1.0) as u64;
-        let fewer = (bound as f64 * left).round().max(1.0) as u64;
-        Room {
-            connections,
-            depth,
-            in_flight_max: if left > 1.0 { bound + more } else { fewer },
+    /// Of a whole load, without its spare connections: a bound is lowered, or raised by a quarter. Where there is none
+    /// there are fewer connections, or fewer requests on each where that is nearer to what is asked for.
+    fn of_load(load: &Load, left: f64) -> Room {
+        let all = Room {
+            connections: load.connections,
+            depth: load.in_flight_per_connection,
+            in_flight_max: load.max_in_flight.map_or(u64::MAX, u64::from),
+        };
+        if all.is_limited_in_flight() {
+            let bound = all.in_flight_max as f64;
+            let more = (bound * MORE).round().max(1.0);
+            let in_flight_max = if left > 1.0 {
+                bound + more
+            } else {
+                (bound * left).round().max(1.0)
+            };
+            return Room {
+                in_flight_max: in_flight_max as u64,
+                ..all
+            };
         }
-    }
-
-    /// Whether a bound says what may be in flight.
-    #[inline]
-    pub(crate) fn is_limited_in_flight(&self) -> bool {
-        self.in_flight_max != u64::MAX
-    }
-
-    /// Fewer connections where there are some; else fewer requests on each. Above 1: with
-    /// the spare ones.
-    pub(crate) fn of(connections: u32, spare: u32, depth: u32, left: f64) -> Room {
-        if left > 1.0 {
-            return Room::free(connections + spare, depth);
-        }
-        Room::left(connections, depth, left)
-    }
-
-    fn free(connections: u32, depth: u32) -> Room {
-        Room {
-            connections,
-            depth,
-            in_flight_max: u64::MAX,
-        }
-    }
-
-    fn left(connections: u32, depth: u32, left: f64) -> Room {
-        const SOME: u32 = 4;
+        /// So far off is near enough.
+        const ABOUT: f64 = 0.1;
         let part = |whole: u32| {
             let part = (f64::from(whole) * left).round() as u32;
             part.clamp(1, whole.max(1))
         };
+        let off = |whole: u32| (f64::from(part(whole)) / f64::from(whole.max(1)) - left).abs();
+        let (of_connections, of_depth) = (off(all.connections), off(all.depth));
         if left >= 1.0 {
-            Room::free(connections, depth)
-        } else if connections >= SOME {
-            Room::free(part(connections), depth)
+            all
+        } else if of_connections <= of_depth.max(ABOUT) {
+            Room {
+                connections: part(all.connections),
+                ..all
+            }
         } else {
-            Room::free(connections, part(depth))
+            Room {
+                depth: part(all.depth),
+                ..all
+            }
         }
     }
 
@@ -81,11 +74,24 @@ impl Room {
             nth: worker,
             of: workers,
         };
-        let part = |whole: u32| share.of(u64::from(whole));
-        let (connections, depth) = (part(load.connections) as u32, load.in_flight_per_connection);
-        let room = match load.max_in_flight {
-            Some(bound) => Room::limited(connections, depth, part(bound), left),
-            None => Room::of(connections, spare, depth, left),
+        let part = |whole: u32| share.of(u64::from(whole)) as u32;
+        let whole = Room::of_load(load, left);
+        let spare = if left > 1.0 && !whole.is_limited_in_flight() {
+            spare
+        } else {
+            0
+        };
+        let bound = |whole: u64| {
+            if whole == u64::MAX {
+                whole
+            } else {
+                share.of(whole)
+            }
+        };
+        let room = Room {
+            connections: part(whole.connections) + spare,
+            depth: whole.depth,
+            in_flight_max: bound(whole.in_flight_max),
         };
         match clients {
             Clients::All | Clients::Rest { .. } => room,
@@ -102,11 +108,19 @@ impl Room {
                 connections,
                 in_flight,
             } => Room {
-                connections: room.connections + part(connections) as u32,
-                in_flight_max: room.in_flight_max.saturating_add(part(in_flight)),
+                connections: room.connections + part(connections),
+                in_flight_max: room
+                    .in_flight_max
+                    .saturating_add(share.of(u64::from(in_flight))),
                 ..room
             },
         }
+    }
+
+    /// Whether a bound says what may be in flight.
+    #[inline]
+    pub(crate) fn is_limited_in_flight(&self) -> bool {
+        self.in_flight_max != u64::MAX
     }
 
     fn in_flight(&self) -> u64 {
@@ -117,13 +131,13 @@ impl Room {
 /// So much more can be in flight where a lever asks for more.
 const MORE: f64 = 0.25;
 
-/// Of all workers, over what the load has in flight at the most.
+/// Of the whole, over what the load has in flight at the most.
 fn really(load: &Load, left: f64) -> f64 {
-    let workers = workers_of(load);
-    let spare = |nth| Share { nth, of: workers }.of(u64::from(spare_connections(load))) as u32;
-    let room = |worker| Room::of_worker(load, (workers, worker), spare(worker), left, Clients::All);
-    let rooms = (0..workers).map(|worker| room(worker).in_flight());
-    rooms.sum::<u64>() as f64 / load.in_flight_bound() as f64
+    let mut room = Room::of_load(load, left);
+    if left > 1.0 {
+        room.connections += spare_connections(load);
+    }
+    room.in_flight() as f64 / load.in_flight_bound() as f64
 }
 
 /// What is really left of a load's requests in flight when `left` of them is asked for:
@@ -142,6 +156,17 @@ pub fn spare_connections(load: &Load) -> u32 {
     ((f64::from(load.connections) * MORE).round() as u32).max(1)
 }
 
+/// How many of a load's connections, or of the requests in flight that are its bound, are left: what may be dealt to
+/// those who make the load together. `None` where neither is held back.
+pub fn places_left(load: &Load, left: f64) -> Option<u64> {
+    let room = Room::of_load(load, left);
+    let connections = u64::from(room.connections);
+    match room.is_limited_in_flight() {
+        true => (left < 1.0).then_some(room.in_flight_max),
+        false => (connections < u64::from(load.connections)).then_some(connections),
+    }
+}
+
 /// What a load's requests in flight are multiplied by when its spare connections are used, or more
 /// bound.
 pub fn in_flight_more(load: &Load) -> f64 {
@@ -155,19 +180,38 @@ mod tests {
 
     #[test]
     fn connections_are_held_back_before_depth() {
-        assert_eq!(Room::left(16, 1, 0.8).connections, 13);
-        assert_eq!(Room::left(100, 10, 0.5).depth, 10);
-        assert_eq!(Room::left(2, 10, 0.8).depth, 8);
-        assert_eq!(Room::left(1, 1, 0.5).depth, 1);
-        assert_eq!(Room::left(4, 1, 0.1).connections, 1);
+        let room = |connections, depth, left| {
+            let load = Load {
+                in_flight_per_connection: depth,
+                ..load_of(connections)
+            };
+            let room = Room::of_load(&load, left);
+            (room.connections, room.depth)
+        };
+        assert_eq!(room(16, 1, 0.8), (13, 1));
+        assert_eq!(room(100, 10, 0.5), (50, 10));
+        assert_eq!(room(2, 10, 0.8), (2, 8));
+        assert_eq!(room(3, 10, 0.8), (3, 8));
+        assert_eq!(room(3, 1, 0.8), (2, 1));
+        assert_eq!(room(1, 1, 0.5), (1, 1));
+        assert_eq!(room(4, 1, 0.1), (1, 1));
+        assert_eq!(room(16, 1, 1.25), (16, 1));
     }
 
     #[test]
-    fn a_quarter_more_is_had_from_spare_connections() {
-        let room = Room::of(16, 4, 1, 1.25);
-        assert_eq!((room.connections, room.depth), (20, 1));
-        assert_eq!(Room::of(16, 4, 1, 1.0).connections, 16);
-        assert_eq!(Room::of(16, 4, 1, 0.8).connections, 13);
+    fn what_is_left_of_a_load_is_dealt_to_its_workers() {
+        let load = load_of(8);
+        let of = |left| {
+            let room = |worker| Room::of_worker(&load, (4, worker), 1, left, Clients::All);
+            [0, 1, 2, 3].map(|worker| room(worker).connections)
+        };
+        assert_eq!(of(0.8), [2, 2, 1, 1]);
+        assert_eq!(of(0.25), [1, 1, 0, 0]);
+        assert_eq!(of(1.0), [2; 4]);
+        assert_eq!(of(1.25), [3; 4]);
+        assert_eq!(in_flight_left(&load, 0.8), Some(0.75));
+        assert_eq!(places_left(&load, 0.8), Some(6));
+        assert_eq!(places_left(&load, 1.0), None);
     }
 
     #[test]
@@ -197,15 +241,18 @@ mod tests {
 
     #[test]
     fn a_bound_of_requests_in_flight_is_lowered_or_raised() {
-        let bound = |left| Room::limited(500, 1, 50, left).in_flight_max;
-        assert_eq!((bound(1.0), bound(0.8), bound(1.25)), (50, 40, 63));
-        assert_eq!(Room::limited(500, 1, 1, 0.1).in_flight_max, 1);
         let mut load = Load {
             max_in_flight: Some(50),
             ..load_of(500)
         };
+        let bound = |load: &Load, left| Room::of_load(load, left).in_flight_max;
+        let bounds = [1.0, 0.8, 1.25].map(|left| bound(&load, left));
+        assert_eq!(bounds, [50, 40, 63]);
+        assert_eq!(places_left(&load, 0.8), Some(40));
         assert_eq!(in_flight_left(&load, 0.8), Some(0.8));
         assert_eq!((spare_connections(&load), in_flight_more(&load)), (0, 1.26));
+        load.max_in_flight = Some(1);
+        assert_eq!(bound(&load, 0.1), 1);
         // Where there are as many as wanted no request waits, and more of them bring nothing.
         load.max_in_flight = Some(500);
         assert_eq!(in_flight_more(&load), 1.0);

@@ -24,6 +24,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Scope};
 use std::time::{Duration, Instant};
 
+use wallfinder_engine::in_flight::places_left;
 use wallfinder_engine::{EngineError, Observer, Signals, StepSpec, workers_of};
 use wallfinder_model::drive::{Clients, Edge, LeverSetting, Measured, Progress, Typical};
 use wallfinder_model::experiment::Neighbour;
@@ -728,15 +729,18 @@ impl Driving<'_, '_> {
 
     /// What each host is to do of a setting of all.
     fn settings(&self, setting: LeverSetting) -> Vec<LeverSetting> {
-        let Clients::Rest { first, hosts } = setting.clients else {
-            return vec![setting; self.members.len()];
-        };
         let loads = self.members.iter().map(|member| &member.spec.load);
         let connections: Vec<u32> = loads.clone().map(|load| load.connections).collect();
         let bounds: Option<Vec<u32>> = loads.map(|load| load.max_in_flight).collect();
-        let turns = deal::turns((first, hosts), &connections, bounds.as_deref());
-        let of = |clients| LeverSetting { clients, ..setting };
-        turns.into_iter().map(of).collect()
+        if let Clients::Rest { first, hosts } = setting.clients {
+            let turns = deal::turns((first, hosts), &connections, bounds.as_deref());
+            let of = |clients| LeverSetting { clients, ..setting };
+            return turns.into_iter().map(of).collect();
+        }
+        match places_left(&self.spec.load, setting.in_flight) {
+            Some(left) => deal::fewer(setting, left, &bounds.unwrap_or(connections)),
+            None => vec![setting; self.members.len()],
+        }
     }
 
     /// When all are ready they begin, at one instant.

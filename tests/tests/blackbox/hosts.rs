@@ -413,9 +413,11 @@ because = "{linked.throughput}/s of 16 KB, {open.throughput}/s"
 fn a_studys_servers_stand_on_hosts_with_the_links_that_they_can_have() {
     let _turn = quietly().with_hosts();
     let asked = [
-        "2",
+        "3",
         "--cpus",
         "0",
+        "--cpus",
+        "1",
         "--cpus",
         "1",
         "--link",
@@ -471,6 +473,23 @@ window = "800ms"
     let telemetry = &record["steps"][0]["telemetry"];
     assert_eq!(telemetry["client_host"]["name"], "h2");
     assert_eq!(telemetry["server_host"]["name"], "h1");
+    // Two hosts make a study's loads together.
+    let words = [&words[..], &["--client-host", "ssh://h3"]].concat();
+    lab.place.run(&words).ends_with(0);
+    let record = lab.place.record();
+    assert_eq!(record["claims"][0]["outcome"], "confirmed", "{record:#}");
+    for step in record["steps"].as_array().expect("steps") {
+        let of = step["clients"].as_array().expect("several hosts");
+        let own = of.iter().map(|host| host["counts"]["answered"].as_u64());
+        let own: Vec<u64> = own.map(|own| own.expect("a count")).collect();
+        assert_eq!(own.len(), 2, "{of:?}");
+        assert!(own.iter().all(|own| *own > 0), "{own:?}");
+        assert_eq!(
+            own.iter().sum::<u64>(),
+            step["counts"]["answered"],
+            "{own:?}"
+        );
+    }
     assert!(record["server_environment"]["cpus"].is_u64());
 }
 

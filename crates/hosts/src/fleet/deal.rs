@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use wallfinder_engine::StepSpec;
-use wallfinder_model::drive::{Clients, Share, Slots};
+use wallfinder_model::drive::{Clients, LeverSetting, Share, Slots};
 use wallfinder_model::{Load, Stop};
 
 /// How many hosts a load has use for: each needs a connection, room for a request in flight where that is bounded, and
@@ -186,6 +186,25 @@ pub(super) fn turns(
         },
     };
     (0..all).map(turn).collect()
+}
+
+/// What each host does while so many are left of all these connections, or of these bounds of what is in flight: whole ones,
+/// so that hosts with few of them have fewer too. One that has none left rests.
+pub(super) fn fewer(setting: LeverSetting, left: u64, own: &[u32]) -> Vec<LeverSetting> {
+    let weights: Vec<f64> = own.iter().map(|own| f64::from(*own)).collect();
+    let dealt = in_proportion(left, &weights).into_iter().zip(weights);
+    let of = |(left, own): (u64, f64)| match left {
+        0 => LeverSetting {
+            clients: Clients::Rests,
+            in_flight: 1.0,
+            ..setting
+        },
+        left => LeverSetting {
+            in_flight: (left as f64 / own).min(1.0),
+            ..setting
+        },
+    };
+    dealt.map(of).collect()
 }
 
 /// A step like this one, of which every host has a part that keeps it busy.
@@ -384,6 +403,21 @@ mod tests {
             assert_eq!(of.len(), distinct.len(), "no start is of two hosts");
             assert_eq!(of.len(), 100 * hosts as usize);
         }
+    }
+
+    #[test]
+    fn of_few_connections_fewer_are_left_on_all_hosts_together() {
+        let left = |left, own: &[u32]| -> Vec<(f64, bool)> {
+            let all = fewer(LeverSetting::FREE, left, own).into_iter();
+            all.map(|of| (of.in_flight, of.clients == Clients::Rests))
+                .collect()
+        };
+        let two_thirds = (2.0 / 3.0, false);
+        assert_eq!(left(6, &[3, 3, 2]), [two_thirds, two_thirds, (1.0, false)]);
+        assert_eq!(
+            left(2, &[1, 1, 1]),
+            [(1.0, false), (1.0, false), (1.0, true)]
+        );
     }
 
     #[test]

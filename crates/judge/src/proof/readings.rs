@@ -50,7 +50,7 @@ pub(super) const ROUNDS_PROVED: u32 = 6;
 /// Rounds of the small dose without which it bears nothing out.
 pub(super) const ROUNDS_CONFIRMED: u32 = 3;
 /// Cores at work above which the speed of processors may be a wall of any height.
-const IDLE_MAX: f64 = 0.25;
+const IDLE_MAX: f64 = 0.3;
 /// A family that ran and wanted to run for this share of its processors uses next to nothing of them.
 const RESTS: f64 = 0.10;
 /// Use of the load generator's processors from which a pause is paid for by what else they do.
@@ -310,7 +310,12 @@ impl Reading {
     /// Holds it to what `cores` at work allow.
     fn bound_by_use(&mut self, cores: f64) {
         let most = OVER_USE.0 * cores + OVER_USE.1;
-        if cores > IDLE_MAX || self.interval().0 <= most {
+        if cores > IDLE_MAX {
+            return;
+        }
+        if self.interval().0 <= most {
+            // What is above may be chance.
+            self.local.value = self.local.value.min(cores);
             return;
         }
         let held = |estimate: Estimate| Estimate {

@@ -299,6 +299,8 @@ fn encode_base64(bytes: &[u8], mut to: impl FnMut(&[u8])) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn told(path: &FieldPath, message: &[u8]) -> Option<String> {
@@ -399,5 +401,116 @@ mod tests {
         }
         // What stands before it is there all the same.
         assert_eq!(told(&path, b"\x10\x05\x0a\x02a").as_deref(), Some("5"));
+    }
+
+    /// A field of a made-up message: its number, and its value or what is inside.
+    #[derive(Debug, Clone)]
+    enum Made {
+        Number(u32, u64),
+        Text(u32, String),
+        Inside(u32, Vec<Made>),
+    }
+
+    impl Made {
+        fn number(&self) -> u32 {
+            let (Made::Number(number, _) | Made::Text(number, _) | Made::Inside(number, _)) = self;
+            *number
+        }
+
+        fn encode(&self, to: &mut Vec<u8>) {
+            let varint = |to: &mut Vec<u8>, value: u64| {
+                to.extend(
+                    Scalar::Uint64
+                        .encoded(value.to_string().as_bytes())
+                        .expect("a number")
+                        .bytes(),
+                )
+            };
+            let tag = |wire_type: WireType| u64::from(self.number()) << 3 | wire_type as u64;
+            let sized = |to: &mut Vec<u8>, bytes: &[u8]| {
+                varint(to, tag(WireType::Sized));
+                varint(to, bytes.len() as u64);
+                to.extend(bytes);
+            };
+            match self {
+                Made::Number(_, value) => {
+                    varint(to, tag(WireType::Varint));
+                    varint(to, *value);
+                }
+                Made::Text(_, text) => sized(to, text.as_bytes()),
+                Made::Inside(_, fields) => sized(to, &encoded(fields)),
+            }
+        }
+    }
+
+    fn encoded(fields: &[Made]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        fields.iter().for_each(|field| field.encode(&mut bytes));
+        bytes
+    }
+
+    /// The nth field of this number, or the last.
+    fn plainly(fields: &[Made], number: u32, nth: Option<u32>) -> Option<&Made> {
+        let mut of = fields.iter().filter(|field| field.number() == number);
+        match nth {
+            Some(nth) => of.nth(nth as usize),
+            None => of.next_back(),
+        }
+    }
+
+    fn made() -> impl Strategy<Value = Vec<Made>> {
+        let leaf = prop_oneof![
+            (1..4_u32, any::<u64>()).prop_map(|(number, value)| Made::Number(number, value)),
+            (4..6_u32, "[a-z]{0,9}").prop_map(|(number, text)| Made::Text(number, text)),
+        ];
+        let field = leaf.prop_recursive(3, 30, 6, |inner| {
+            let inside = proptest::collection::vec(inner, 0..6);
+            (6..9_u32, inside).prop_map(|(number, fields)| Made::Inside(number, fields))
+        });
+        proptest::collection::vec(field, 0..8)
+    }
+
+    proptest! {
+        /// In messages of any shape a value is where a plain walk over its fields has it, and nowhere else.
+        #[test]
+        fn a_value_is_found_where_it_stands(
+            fields in made(),
+            outer in (6..9_u32, proptest::option::of(0..3_u32)),
+            inner in (1..6_u32, proptest::option::of(0..3_u32)),
+        ) {
+            let which = |nth: Option<u32>| nth.map_or(Which::Only, Which::Nth);
+            let scalar = if inner.0 < 4 { Scalar::Uint64 } else { Scalar::Text };
+            let mut path = path(&[(outer.0, which(outer.1)), (inner.0, which(inner.1))], scalar);
+            path.has_default = false;
+            let expected = match plainly(&fields, outer.0, outer.1) {
+                Some(Made::Inside(_, inside)) => plainly(inside, inner.0, inner.1),
+                _ => None,
+            };
+            let expected = expected.map(|field| match field {
+                Made::Number(_, value) => value.to_string(),
+                Made::Text(_, text) => text.clone(),
+                Made::Inside(..) => unreachable!("its number is of another kind"),
+            });
+            prop_assert_eq!(told(&path, &encoded(&fields)), expected);
+        }
+
+        /// What is told of a number is text that is encoded as the same number.
+        #[test]
+        fn a_number_that_is_told_is_the_number_that_was_there(bits: u64, which in 0..13_usize) {
+            use Scalar::*;
+            let scalar = [Bool, Int32, Int64, Uint32, Uint64, Sint32, Sint64, Fixed32, Fixed64, Sfixed32, Sfixed64, Float, Double][which];
+            let number = match scalar {
+                Bool => bits & 1,
+                Int32 => i64::from(bits as i32) as u64,
+                Uint32 | Sint32 | Fixed32 | Sfixed32 | Float => bits & 0xffff_ffff,
+                _ => bits,
+            };
+            let path = path(&[(1, Which::Only)], scalar);
+            let mut text = Vec::new();
+            path.tell(Raw::Number(number), |part| text.extend_from_slice(part));
+            let back = number_of(scalar, &text);
+            let is_none = text == b"NaN";
+            prop_assert!(is_none || back == Some(number), "{:?}", String::from_utf8_lossy(&text));
+        }
     }
 }
