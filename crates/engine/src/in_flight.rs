@@ -26,40 +26,29 @@ impl Room {
             depth: load.in_flight_per_connection,
             in_flight_max: load.max_in_flight.map_or(u64::MAX, u64::from),
         };
-        if all.is_limited_in_flight() {
-            let bound = all.in_flight_max as f64;
-            let more = (bound * MORE).round().max(1.0);
-            let in_flight_max = if left > 1.0 {
-                bound + more
-            } else {
-                (bound * left).round().max(1.0)
+        if let Some(bound) = load.max_in_flight.map(f64::from) {
+            let wanted = match left > 1.0 {
+                true => bound + (bound * MORE).round().max(1.0),
+                false => (bound * left).round().max(1.0),
             };
             return Room {
-                in_flight_max: in_flight_max as u64,
+                in_flight_max: wanted as u64,
                 ..all
             };
+        }
+        if left >= 1.0 {
+            return all;
         }
         /// So far off is near enough.
         const ABOUT: f64 = 0.1;
-        let part = |whole: u32| {
-            let part = (f64::from(whole) * left).round() as u32;
-            part.clamp(1, whole.max(1))
-        };
-        let off = |whole: u32| (f64::from(part(whole)) / f64::from(whole.max(1)) - left).abs();
-        let (of_connections, of_depth) = (off(all.connections), off(all.depth));
-        if left >= 1.0 {
-            all
-        } else if of_connections <= of_depth.max(ABOUT) {
-            Room {
-                connections: part(all.connections),
-                ..all
-            }
-        } else {
-            Room {
-                depth: part(all.depth),
-                ..all
-            }
+        let part = |whole: u32| ((f64::from(whole) * left).round() as u32).max(1);
+        let off = |whole: u32| (f64::from(part(whole)) / f64::from(whole) - left).abs();
+        let mut room = all;
+        match off(all.connections) <= off(all.depth).max(ABOUT) {
+            true => room.connections = part(all.connections),
+            false => room.depth = part(all.depth),
         }
+        room
     }
 
     /// Of one worker of a load that is on a host which may rest or take over, with so many spare connections.
@@ -76,22 +65,15 @@ impl Room {
         };
         let part = |whole: u32| share.of(u64::from(whole)) as u32;
         let whole = Room::of_load(load, left);
-        let spare = if left > 1.0 && !whole.is_limited_in_flight() {
-            spare
-        } else {
-            0
-        };
-        let bound = |whole: u64| {
-            if whole == u64::MAX {
-                whole
-            } else {
-                share.of(whole)
-            }
-        };
+        let is_limited = whole.is_limited_in_flight();
         let room = Room {
-            connections: part(whole.connections) + spare,
+            connections: part(whole.connections)
+                + if left > 1.0 && !is_limited { spare } else { 0 },
             depth: whole.depth,
-            in_flight_max: bound(whole.in_flight_max),
+            in_flight_max: match is_limited {
+                true => share.of(whole.in_flight_max),
+                false => u64::MAX,
+            },
         };
         match clients {
             Clients::All | Clients::Rest { .. } => room,

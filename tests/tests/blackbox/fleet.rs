@@ -429,36 +429,37 @@ fn more_clients_carry_more_where_they_are_the_wall() {
     let Some(_quotas) = Quotas::of(&lab, &CLIENTS, 10) else {
         return;
     };
-    let (ran, step, more) = found(&lab, &[]);
-    // Hosts that share a processor with others are not as fast from second to second: what is quick may not decide all.
-    let wall = step["verdict"]["wall"].as_str().expect("a wall");
-    assert!(
-        ["client-cpu", "inconclusive"].contains(&wall),
-        "{}",
-        ran.out
-    );
-    if wall == "client-cpu" && more.is_finite() {
-        assert!((0.5..1.6).contains(&more), "{more}: {}", ran.out);
-        let says = |what: &str| assert!(ran.out.contains(what), "no {what}: {}", ran.out);
-        says("more clients (33 %)");
-        says("More client machines would carry more");
-    }
-    // As much was in flight as before, whoever rested, and less was carried.
-    let windows = step["experiment"]["windows"].as_array().expect("windows");
-    let throughput_of = |is_of: &dyn Fn(&Value) -> bool| {
-        let of = windows.iter().filter(|window| is_of(window));
-        let of: Vec<f64> = of.filter_map(|of| of["throughput"].as_f64()).collect();
-        of.iter().sum::<f64>() / of.len() as f64
-    };
-    let check = |window: &Value| window["check"].as_str().unwrap_or_default().to_owned();
-    let rested = throughput_of(&|window| check(window).contains(" rested"));
-    let whole = throughput_of(&|window| window["condition"] == 0);
-    assert!(
-        (0.45..0.87).contains(&(rested / whole)),
-        "{rested} of {whole}"
-    );
-    let has_rested = |host: &&str| windows.iter().any(|of| check(of).starts_with(*host));
-    assert!(CLIENTS.iter().any(has_rested), "{}", ran.out);
+    // Hosts that share a processor are not as fast from second to second, and what is quick may leave it undecided: one of
+    // three tells all, and none tells another wall.
+    let is_told = (0..3).any(|_| {
+        let (ran, step, more) = found(&lab, &[]);
+        let wall = step["verdict"]["wall"].as_str().expect("a wall");
+        let walls = ["client-cpu", "inconclusive"];
+        assert!(walls.contains(&wall), "{}", ran.out);
+        // As much was in flight as before, whoever rested, and less was carried.
+        let windows = step["experiment"]["windows"].as_array().expect("windows");
+        let check = |window: &Value| window["check"].as_str().unwrap_or_default().to_owned();
+        let throughput_of = |is_of: &dyn Fn(&Value) -> bool| {
+            let of = windows.iter().filter(|window| is_of(window));
+            let of: Vec<f64> = of.filter_map(|of| of["throughput"].as_f64()).collect();
+            of.iter().sum::<f64>() / of.len() as f64
+        };
+        let rested = throughput_of(&|window| check(window).contains(" rested"));
+        let part = rested / throughput_of(&|window| window["condition"] == 0);
+        assert!((0.45..0.87).contains(&part), "{part}: {}", ran.out);
+        let has_rested = |host: &&str| {
+            let of_host = format!("{host} rested");
+            windows
+                .iter()
+                .any(|window| check(window).starts_with(&of_host))
+        };
+        wall == "client-cpu"
+            && (0.75..1.3).contains(&more)
+            && ran.out.contains("more clients (33 %)")
+            && ran.out.contains("More client machines would carry more")
+            && CLIENTS.iter().filter(|host| has_rested(host)).count() >= 2
+    });
+    assert!(is_told, "in none of three");
 }
 
 /// An nginx on the first host that answers each client's address 1,500 times a second, and makes what is above that wait.

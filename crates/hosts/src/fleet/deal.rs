@@ -200,7 +200,7 @@ pub(super) fn fewer(setting: LeverSetting, left: u64, own: &[u32]) -> Vec<LeverS
             ..setting
         },
         left => LeverSetting {
-            in_flight: (left as f64 / own).min(1.0),
+            in_flight: left as f64 / own,
             ..setting
         },
     };

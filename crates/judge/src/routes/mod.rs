@@ -297,7 +297,7 @@ impl<'w> Mix<'w> {
         let one = |(nth, (pair, chance)): (usize, (&Pair, &f64))| {
             let Estimate { value, error } = fit.share_of_pair(nth, &self.own);
             // Windows that bear out both ways of coming upon each other do not tell which it is.
-            let both = self.other_way(of, nth).map(|(_, share)| share).into_iter();
+            let both = self.other_way(of, nth).into_iter();
             let both = both.chain([(value - half * error, value + half * error)]);
             let (low, high) = both
                 .reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
@@ -320,9 +320,9 @@ impl<'w> Mix<'w> {
         named.enumerate().filter_map(one).collect()
     }
 
-    /// The pairs if the kinds of this one come upon each other among others than was found, and the interval of its share
-    /// then; `None` where windows do not bear that out.
-    fn other_way(&self, of: UsedBy, nth: usize) -> Option<(Vec<Pair>, (f64, f64))> {
+    /// The interval of a named pair's share if its kinds come upon each other among others than was found; `None` where
+    /// windows do not bear that out.
+    fn other_way(&self, of: UsedBy, nth: usize) -> Option<(f64, f64)> {
         let mut pairs = self.pairs(of).to_vec();
         pairs[nth].among = match pairs[nth].among {
             Among::All => Among::Both,
@@ -333,31 +333,20 @@ impl<'w> Mix<'w> {
         let is_borne_out = tail(fit.t_of_pair(nth), degrees) < OTHER_WAY_MAX;
         let Estimate { value, error } = fit.share_of_pair(nth, &self.own);
         let half = quantile(0.05, degrees) * error;
-        is_borne_out.then_some((pairs, (value - half, value + half)))
+        is_borne_out.then_some((value - half, value + half))
     }
 
-    /// Whose the server's functions are, parcels and pairs by their numbers. What is a pair's in one of the ways that
-    /// windows bear out is no kind's.
+    /// Whose the server's functions are, parcels and pairs by their numbers.
     fn functions(&self) -> Whose {
-        let Some(server) = self.used_by(UsedBy::Server) else {
-            return Whose::default();
-        };
-        let beside = self.beside(server);
-        let told = |pairs: &[Pair]| functions::functions(self.windows, &beside, pairs, &self.own);
-        let has_some = |told: &Whose, nth| told.pairs.get(&nth).is_some_and(|of| !of.is_empty());
-        let pairs = self.pairs(UsedBy::Server);
-        let mut found = told(pairs);
-        for nth in (0..pairs.len())
-            .filter(|nth| !has_some(&found, *nth))
-            .collect::<Vec<usize>>()
-        {
-            let other = self.other_way(UsedBy::Server, nth);
-            let other = other.map(|(pairs, _)| told(&pairs));
-            if let Some(other) = other.filter(|other| has_some(other, nth)) {
-                found = other;
-            }
-        }
-        found
+        let server = self.used_by(UsedBy::Server);
+        server.map_or_else(Whose::default, |server| {
+            functions::functions(
+                self.windows,
+                &self.beside(server),
+                self.pairs(UsedBy::Server),
+                &self.own,
+            )
+        })
     }
 }
 
