@@ -1,6 +1,7 @@
 //! `find` and `ab` as their users run them: what is squeezed, what is said without
 //! privilege, what is left behind when they are stopped.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::thread;
@@ -650,4 +651,16 @@ fn of_a_mix_the_request_that_holds_the_wall_is_named_and_costed() {
         "{share} in [{low}, {high}]"
     );
     assert!(number("dear", "share") > 0.4, "{}", ran.out);
+    // Costs are told of the windows anew, as verdicts are.
+    let run = place.last_run();
+    let mut bare = record.clone();
+    for kind in bare["steps"][0]["requests"].as_array_mut().expect("kinds") {
+        kind["costs"] = Value::Null;
+    }
+    fs::write(run.join("record.json"), bare.to_string()).unwrap();
+    let again = place
+        .run(&["judge", run.to_str().unwrap(), "--format", "json"])
+        .ends_with(0);
+    let again: Value = serde_json::from_str(&again.out).unwrap();
+    assert_eq!(again["steps"][0]["requests"], step["requests"]);
 }

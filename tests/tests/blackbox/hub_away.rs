@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use wallfinder_tests::{
-    Place, Ran, Running, alone, assert_balanced, binary, free_port, own_ip, program, skip,
+    Place, Ran, Running, alone, assert_balanced, binary, free_port, own_ip, program, quietly, skip,
     subjects, together, until,
 };
 
@@ -136,7 +136,7 @@ fn loaded() -> Option<(Hub, [Running; 2], Counting)> {
 
 #[test]
 fn a_hub_that_is_gone_for_half_a_minute_costs_no_request() {
-    let _turn = alone();
+    let _turn = quietly();
     let Some((mut hub, agents, server)) = loaded() else {
         return;
     };
@@ -166,7 +166,7 @@ fn a_hub_that_is_gone_for_half_a_minute_costs_no_request() {
 
 #[test]
 fn a_server_of_messages_that_stands_still_for_a_while_costs_no_request() {
-    let _turn = alone();
+    let _turn = quietly();
     let Some((hub, agents, server)) = loaded() else {
         return;
     };
@@ -188,7 +188,7 @@ fn a_server_of_messages_that_stands_still_for_a_while_costs_no_request() {
 
 #[test]
 fn a_load_is_given_up_by_a_second_interrupt_while_the_hub_is_away() {
-    let _turn = alone();
+    let _turn = quietly();
     let Some((mut hub, _agents, server)) = loaded() else {
         return;
     };
@@ -210,7 +210,7 @@ fn a_load_is_given_up_by_a_second_interrupt_while_the_hub_is_away() {
 
 #[test]
 fn an_agent_that_is_revoked_loads_no_more() {
-    let _turn = alone();
+    let _turn = quietly();
     let Some((hub, agents, server)) = loaded() else {
         return;
     };
@@ -291,7 +291,7 @@ fn cluster(hub: &Hub, ip: &str, bin: &Path) -> ([Member; 3], String) {
 
 #[test]
 fn a_cluster_that_loses_each_of_its_servers_in_turn_loses_no_request() {
-    let _turn = alone();
+    let _turn = quietly();
     let Some(own) = own_ip() else {
         return skip(NO_WAY_OUT);
     };

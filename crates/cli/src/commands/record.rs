@@ -5,7 +5,7 @@ use std::path::Path;
 
 use wallfinder_judge::require::Requirement;
 use wallfinder_judge::thresholds::Threshold;
-use wallfinder_judge::{judge_among, judge_step, proof, ramp, unanswered};
+use wallfinder_judge::{judge_among, judge_step, proof, ramp, routes, unanswered};
 use wallfinder_model::record::SCHEMA;
 use wallfinder_model::{Record, Step};
 use wallfinder_report::said;
@@ -19,7 +19,7 @@ use crate::flags::{JudgeFlags, OutputFlags, RecordFlags, ReportFlags};
 use crate::output;
 use crate::session::PAGE;
 
-/// `wallfinder judge RUN`: verdicts anew, by this version, from what was measured.
+/// `wallfinder judge RUN`: verdicts, costs and claims anew, by this version, from what was measured.
 pub(crate) fn judge(flags: &JudgeFlags) -> Result<(), Failed> {
     let study = flags.study.as_deref();
     let flags = &flags.record;
@@ -109,6 +109,9 @@ pub(crate) fn set_beside(record: &mut Record) {
 /// Judges by this version what was measured, whichever version measured it.
 fn judge_anew(record: &mut Record) {
     judge_steps(record);
+    for step in &mut record.steps {
+        routes::fill(step);
+    }
     set_beside(record);
 }
 

@@ -1,15 +1,15 @@
 //! Which functions of the server are whose: the samples that each function has in a window are regressed on the counts by
 //! kind, as CPU time is.
 //!
-//! A function is told of a kind where most of its time is that kind's, more of it than of the server's time altogether,
-//! both beyond what chance gives over all functions. So what serves every request is nobody's. Of kinds that cost
+//! A function is told of a kind where most of its time is that kind's, and surely more of it than of the server's time
+//! altogether: for what is others', at least twice as much. So what serves every request is nobody's. Of kinds that cost
 //! each other the time that neither takes without the other is no kind's, and functions are told of it in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use wallfinder_model::record::{FunctionCost, MixWindow};
 
-use super::linear::{Estimate, Fit, Pair, Windows};
+use super::linear::{Fit, Pair, Who, Windows};
 use super::spread;
 use crate::profile::is_named;
 use crate::student::quantile;
@@ -22,19 +22,15 @@ const TRIFLE: f64 = 0.002;
 const PART_MIN: f64 = 0.1;
 /// Least share of the function that is the kind's.
 const OWN_MIN: f64 = 0.5;
+/// What is one's of a function to what is others', over the same of the server, at the least.
+const ODDS_MIN: f64 = 2.0;
 /// Functions whose times are as near as this are one call within another; the inner one is told.
 const NEAR: f64 = 0.9;
 /// Told of a kind, at the most.
 const TOLD_MAX: usize = 3;
 
 /// Functions that are told of somebody, the dearest first.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Whose {
-    /// By kind.
-    pub(super) kinds: BTreeMap<usize, Vec<FunctionCost>>,
-    /// By pair, those of what neither takes without the other.
-    pub(super) pairs: BTreeMap<usize, Vec<FunctionCost>>,
-}
+pub(super) type Whose = BTreeMap<Who, Vec<FunctionCost>>;
 
 /// Whose the server's functions are. `beside` has its CPU time, of which `pairs` cost each other. Nobody's where stacks
 /// were not sampled in every window.
@@ -44,66 +40,74 @@ pub(super) fn functions(
     pairs: &[Pair],
     own: &[f64],
 ) -> Whose {
-    let mut told = Whose::default();
     let (Some(samples), Some(server)) = (Samples::of(windows), Fit::of(beside, pairs, None)) else {
-        return told;
+        return Whose::new();
     };
-    let names = samples.names();
-    // A function can be mostly one's alone, whoever that is: what chance gives is over functions.
-    let sure = quantile(0.05 / names.len().max(1) as f64, server.degrees as f64);
-    let usual = quantile(0.05, server.degrees as f64);
-    for name in names {
-        let used: Vec<f64> = beside
-            .used
-            .iter()
-            .zip(samples.shares(name))
-            .map(|(used, share)| used * share)
-            .collect();
+    let of_name = |name| {
+        let shares = beside.used.iter().zip(samples.shares(name));
+        let used: Vec<f64> = shares.map(|(used, share)| used * share).collect();
         let windows = Windows {
             counts: beside.counts,
             used: &used,
         };
-        let Some(fit) = Fit::of(&windows, pairs, None).filter(|fit| fit.whole(own) > 0.0) else {
-            continue;
-        };
-        // What one more takes, or the pair in all, of the function and of the server, and both shares.
-        let of_kind = |fit: &Fit, kind: usize| (fit.one_more(kind, own), fit.share(kind, own));
-        let of_pair = |fit: &Fit, nth: usize| (fit.pair(nth, own), fit.share_of_pair(nth, own));
-        let told_of = |(each, share): (Estimate, Estimate), of_server: (Estimate, Estimate)| {
-            let (all, whole) = of_server;
-            let most = OWN_MIN.max(whole.value + usual * whole.error);
-            let part = each.value / all.value;
-            let is_told = each.value > sure * each.error
-                && share.value - sure * share.error > most
-                && part >= PART_MIN;
-            let error =
-                ((each.error / all.value).powi(2) + (part * all.error / all.value).powi(2)).sqrt();
-            is_told.then(|| FunctionCost {
-                name: name.to_owned(),
-                cost: spread(each, share, usual),
-                part,
-                part_low: part - usual * error,
-                part_high: part + usual * error,
-            })
-        };
-        for kind in 0..own.len() {
-            let found = told_of(of_kind(&fit, kind), of_kind(&server, kind));
-            told.kinds.entry(kind).or_default().extend(found);
-        }
-        for nth in 0..pairs.len() {
-            let found = told_of(of_pair(&fit, nth), of_pair(&server, nth));
-            told.pairs.entry(nth).or_default().extend(found);
-        }
-    }
+        let fit = Fit::of(&windows, pairs, None).filter(|fit| fit.whole(own) > 0.0)?;
+        Some((name, fit))
+    };
+    let fitted: Vec<(&str, Fit)> = samples.names().into_iter().filter_map(of_name).collect();
+    let kinds = (0..own.len()).map(Who::Kind);
+    let all = kinds.chain((0..pairs.len()).map(Who::Pair));
+    let mut told: Whose = all
+        .map(|who| (who, told(who, &fitted, &server, own)))
+        .collect();
     // What is neither's alone is not one's.
-    let of_pairs: BTreeSet<&str> = told.pairs.values().flatten().map(|it| &*it.name).collect();
-    for functions in told.kinds.values_mut() {
-        functions.retain(|function| !of_pairs.contains(&*function.name));
+    let of_pairs: BTreeSet<String> = told
+        .iter()
+        .filter(|(who, _)| matches!(who, Who::Pair(_)))
+        .flat_map(|(_, functions)| functions.iter().map(|function| function.name.clone()))
+        .collect();
+    for (who, functions) in &mut told {
+        functions
+            .retain(|function| matches!(who, Who::Pair(_)) || !of_pairs.contains(&function.name));
+        innermost(functions);
     }
-    let all = told.kinds.values_mut().chain(told.pairs.values_mut());
-    all.for_each(innermost);
-    told.kinds.retain(|_, functions| !functions.is_empty());
+    told.retain(|_, functions| !functions.is_empty());
     told
+}
+
+/// Those of one.
+fn told(who: Who, fitted: &[(&str, Fit)], server: &Fit, own: &[f64]) -> Vec<FunctionCost> {
+    let (all, whole) = (server.each(who, own), server.share(who, own));
+    // Others have too little altogether for such a part of what is this one's.
+    let least = PART_MIN * whole.value * server.whole(own);
+    let able: Vec<&(&str, Fit)> = fitted
+        .iter()
+        .filter(|(_, fit)| fit.whole(own) >= least)
+        .collect();
+    // A function can be mostly one's alone, whoever that is: what chance gives is over functions.
+    let sure = quantile(0.05 / able.len().max(1) as f64, server.degrees as f64);
+    let usual = quantile(0.05, server.degrees as f64);
+    let odds = ODDS_MIN * whole.value;
+    let least_share = odds / (1.0 - whole.value + odds);
+    let one = |(name, fit): &(&str, Fit)| {
+        let (each, share) = (fit.each(who, own), fit.share(who, own));
+        let above = fit.share_above(server, who, own);
+        let part = each.value / all.value;
+        let is_told = each.value > sure * each.error
+            && share.value - sure * share.error > OWN_MIN
+            && above.value > sure * above.error
+            && share.value > least_share
+            && part >= PART_MIN;
+        let error =
+            ((each.error / all.value).powi(2) + (part * all.error / all.value).powi(2)).sqrt();
+        is_told.then(|| FunctionCost {
+            name: (*name).to_owned(),
+            cost: spread(each, share, usual),
+            part,
+            part_low: part - usual * error,
+            part_high: part + usual * error,
+        })
+    };
+    able.into_iter().filter_map(one).collect()
 }
 
 /// Keeps the inner of functions with the same time, and the dearest of those.
@@ -208,8 +212,15 @@ mod tests {
         among: Among::Both,
     };
 
-    fn told(samples: f64, seed: u64) -> BTreeMap<usize, Vec<FunctionCost>> {
-        whose(samples, seed, 0.0, |_| {}).kinds
+    const PAIR: Who = Who::Pair(0);
+
+    fn names(whose: &Whose, who: Who) -> Vec<&str> {
+        let told = whose.get(&who).into_iter().flatten();
+        told.map(|function| function.name.as_str()).collect()
+    }
+
+    fn told(samples: f64, seed: u64) -> Whose {
+        whose(samples, seed, 0.0, |_| {})
     }
 
     /// What is told where a turn costs so much, in `fill`, and windows lack something.
@@ -264,25 +275,36 @@ mod tests {
     #[test]
     fn what_neither_takes_without_the_other_has_functions_of_its_own() {
         let whose = whose(20_000.0, 3, 80.0, |_| {});
-        let names: Vec<&str> = whose.pairs[&0].iter().map(|it| it.name.as_str()).collect();
-        assert_eq!(names, ["fill"]);
-        let of_kinds = whose.kinds.values().flatten();
-        assert!(of_kinds.clone().all(|it| it.name != "fill"), "{whose:?}");
-        assert!(of_kinds.clone().any(|it| it.name == "sort"), "{whose:?}");
+        assert_eq!(names(&whose, PAIR), ["fill"]);
+        let of_kinds = [0, 1, 2].map(|kind| names(&whose, Who::Kind(kind)));
+        let mut of_kinds = of_kinds.iter().flatten();
+        assert!(of_kinds.clone().all(|name| *name != "fill"), "{whose:?}");
+        assert!(of_kinds.any(|name| *name == "sort"), "{whose:?}");
+    }
+
+    /// Seven tenths of the server's time are a pair's, and a window has as many samples as one of a second has: the
+    /// function that has all of that is told, in nine of ten, and what serves all never.
+    #[test]
+    fn a_pair_that_has_most_of_the_server_has_its_function() {
+        let told: Vec<Whose> = (0..60)
+            .map(|seed| whose(450.0, seed, 480.0, |_| {}))
+            .collect();
+        let has = |name: &str| {
+            let of_pair = told.iter().map(|whose| names(whose, PAIR));
+            of_pair.filter(|names| names.contains(&name)).count()
+        };
+        assert!(has("fill") >= 54, "{}", has("fill"));
+        assert_eq!(has("serve"), 0);
     }
 
     #[test]
     fn functions_are_told_of_whom_they_work_for_the_inner_ones_first() {
         let told = told(20_000.0, 1);
-        let names = |kind| {
-            told.get(&kind).map_or(Vec::new(), |all| {
-                all.iter().map(|it| it.name.as_str()).collect()
-            })
-        };
+        let names = |kind| names(&told, Who::Kind(kind));
         assert_eq!(names(2), ["sort", "compare"]);
         assert_eq!(names(1), ["copy"]);
         assert_eq!(names(0), Vec::<&str>::new());
-        let sort = &told[&2][0];
+        let sort = &told[&Who::Kind(2)][0];
         assert!((sort.part - 0.88).abs() < 0.03, "{sort:?}");
         assert!((sort.part_low..=sort.part_high).contains(&0.88), "{sort:?}");
         assert!((sort.cost.each - 176.0).abs() < 5.0, "{sort:?}");
@@ -298,28 +320,28 @@ mod tests {
             stacks.functions.retain(|part| !left_out(part));
             stacks.unlisted_most = total / 3;
         };
-        let has_sort = |told: &BTreeMap<usize, Vec<FunctionCost>>| {
+        let has_sort = |told: &Whose| {
             let mut all = told.values().flatten();
             all.any(|function| function.name == "sort")
         };
-        let told = whose(20_000.0, 1, 0.0, rare).kinds;
+        let told = whose(20_000.0, 1, 0.0, rare);
         assert!(!has_sort(&told), "{told:?}");
         let trifles = |stacks: &mut MixStacks| stacks.unlisted_most = stacks.total / 1_000;
-        assert!(has_sort(&whose(20_000.0, 1, 0.0, trifles).kinds));
+        assert!(has_sort(&whose(20_000.0, 1, 0.0, trifles)));
     }
 
     /// What serves all is nobody's, and few samples tell less, but nothing wrong.
     #[test]
     fn few_samples_tell_nothing_wrong() {
         for seed in 0..60 {
-            for (kind, functions) in told(300.0, seed) {
+            for (who, functions) in told(300.0, seed) {
                 for function in functions {
                     let is_so = match function.name.as_str() {
-                        "rank" | "sort" | "compare" => kind == 2,
-                        "copy" => kind == 1,
+                        "rank" | "sort" | "compare" => who == Who::Kind(2),
+                        "copy" => who == Who::Kind(1),
                         _ => false,
                     };
-                    assert!(is_so, "{seed}: {kind} has {}", function.name);
+                    assert!(is_so, "{seed}: {who:?} has {}", function.name);
                 }
             }
         }
@@ -333,10 +355,6 @@ mod tests {
             counts: &counts,
             used: &[1.0; 12],
         };
-        assert!(
-            functions(&windows, &beside, &[], &[1.0, 2.0, 3.0])
-                .kinds
-                .is_empty()
-        );
+        assert!(functions(&windows, &beside, &[], &[1.0, 2.0, 3.0]).is_empty());
     }
 }

@@ -12,7 +12,7 @@
 //! 4. it stays so whichever window is left out;
 //! 5. it has at least a twentieth of the whole.
 
-use super::linear::{Among, Fit, Pair, SPARE_MIN, Windows};
+use super::linear::{Among, Fit, Pair, SPARE_MIN, Who, Windows};
 use crate::student::tail;
 
 /// How often a pair may be named where costs add up, over all looks.
@@ -120,7 +120,7 @@ fn chances(windows: &Windows<'_>, pairs: &[Pair], left_out: Option<usize>) -> [f
 
 fn has_weight(windows: &Windows<'_>, own: &[f64], pairs: &[Pair]) -> bool {
     let fit = Fit::of(windows, pairs, None);
-    fit.is_some_and(|fit| fit.share_of_pair(pairs.len() - 1, own).value >= SHARE_MIN)
+    fit.is_some_and(|fit| fit.share(Who::Pair(pairs.len() - 1), own).value >= SHARE_MIN)
 }
 
 /// Whether a pair stays whichever other is taken in as well, none of which costs less, and whichever window is left out.

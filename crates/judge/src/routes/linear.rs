@@ -72,6 +72,25 @@ impl Pair {
     }
 }
 
+/// Who takes of what is used, by number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Who {
+    /// A kind: what one more of it takes.
+    Kind(usize),
+    /// A pair: all that neither of its kinds takes without the other.
+    Pair(usize),
+}
+
+impl Who {
+    /// How many there are, at so many of each kind.
+    fn count(self, counts: &[f64]) -> f64 {
+        match self {
+            Who::Kind(kind) => counts[kind],
+            Who::Pair(_) => 1.0,
+        }
+    }
+}
+
 /// What one takes of what is used, with its standard error.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Estimate {
@@ -87,7 +106,8 @@ pub(super) struct Fit {
     scale: Vec<f64>,
     values: Vec<f64>,
     inverse: Vec<Vec<f64>>,
-    variance: f64,
+    /// Of each window, what the columns leave unexplained.
+    left_over: Vec<f64>,
     /// Windows beyond one for each column.
     pub(super) degrees: usize,
 }
@@ -131,38 +151,43 @@ impl Fit {
         };
         let right: Vec<f64> = (0..width).map(with_used).collect();
         let values: Vec<f64> = inverse.iter().map(|row| dot(row, &right)).collect();
-        let left_over: f64 = scaled
+        let left_over = scaled
             .iter()
             .zip(&used)
-            .map(|(row, used)| (used - dot(row, &values)).powi(2))
-            .sum();
+            .map(|(row, used)| used - dot(row, &values))
+            .collect();
         Some(Fit {
             pairs: pairs.to_vec(),
             scale,
             values,
             inverse,
-            variance: left_over / degrees as f64,
+            left_over,
             degrees,
         })
     }
 
     /// A sum of the fitted columns, each so many times.
     fn sum(&self, times: &[f64]) -> Estimate {
-        let times: Vec<f64> = times
-            .iter()
-            .zip(&self.scale)
-            .map(|(times, scale)| times / scale)
-            .collect();
-        let spread: f64 = self
-            .inverse
-            .iter()
-            .zip(&times)
-            .map(|(row, one)| one * dot(row, &times))
-            .sum();
+        let times = self.scaled(times);
         Estimate {
             value: dot(&times, &self.values),
-            error: (self.variance * spread.max(0.0)).sqrt(),
+            error: self.together(&times, self, &times).max(0.0).sqrt(),
         }
+    }
+
+    fn scaled(&self, times: &[f64]) -> Vec<f64> {
+        let each = times.iter().zip(&self.scale);
+        each.map(|(times, scale)| times / scale).collect()
+    }
+
+    /// How two sums err together, the second one of another fit over the same windows. Both are of scaled columns.
+    fn together(&self, times: &[f64], other: &Fit, other_times: &[f64]) -> f64 {
+        let covariance = dot(&self.left_over, &other.left_over) / self.degrees as f64;
+        let each = self.inverse.iter().zip(times);
+        covariance
+            * each
+                .map(|(row, one)| one * dot(row, other_times))
+                .sum::<f64>()
     }
 
     /// What all take, at so many of each kind.
@@ -170,57 +195,72 @@ impl Fit {
         self.sum(&columns(counts, &self.pairs)).value
     }
 
-    /// What one more of a kind takes, at so many of each.
-    pub(super) fn one_more(&self, kind: usize, counts: &[f64]) -> Estimate {
-        self.sum(&one_more(kind, counts, &self.pairs))
+    /// What one takes, at so many of each kind.
+    pub(super) fn each(&self, who: Who, counts: &[f64]) -> Estimate {
+        self.sum(&self.times(who, counts))
     }
 
-    /// The share of a kind in the whole: what one more takes, times how many there are.
-    pub(super) fn share(&self, kind: usize, counts: &[f64]) -> Estimate {
-        let own = one_more(kind, counts, &self.pairs);
-        let own = own.iter().map(|times| times * counts[kind]).collect();
-        self.part(own, counts)
+    /// The share of one's in the whole: what each takes, times how many there are.
+    pub(super) fn share(&self, who: Who, counts: &[f64]) -> Estimate {
+        let part = self.part(who, counts);
+        Estimate {
+            value: part.share,
+            error: self.sum(&part.slopes).error,
+        }
     }
 
-    /// What the `nth` pair takes, at so many of each kind.
-    pub(super) fn pair(&self, nth: usize, counts: &[f64]) -> Estimate {
-        self.sum(&self.only_pair(nth, counts))
+    /// By how much one's share is greater than it is in another fit over the same windows.
+    pub(super) fn share_above(&self, other: &Fit, who: Who, counts: &[f64]) -> Estimate {
+        let (part, others) = (self.part(who, counts), other.part(who, counts));
+        let (slopes, other_slopes) = (self.scaled(&part.slopes), other.scaled(&others.slopes));
+        let squares = self.together(&slopes, self, &slopes)
+            + other.together(&other_slopes, other, &other_slopes)
+            - 2.0 * self.together(&slopes, other, &other_slopes);
+        Estimate {
+            value: part.share - others.share,
+            error: squares.max(0.0).sqrt(),
+        }
     }
 
-    /// The share of what the `nth` pair takes in the whole.
-    pub(super) fn share_of_pair(&self, nth: usize, counts: &[f64]) -> Estimate {
-        self.part(self.only_pair(nth, counts), counts)
-    }
-
-    fn only_pair(&self, nth: usize, counts: &[f64]) -> Vec<f64> {
-        let mut own = vec![0.0; self.values.len()];
-        let at = counts.len() + nth;
-        own[at] = columns(counts, &self.pairs)[at];
-        own
+    /// How many times each column one takes, at so many of each kind.
+    fn times(&self, who: Who, counts: &[f64]) -> Vec<f64> {
+        match who {
+            Who::Kind(kind) => one_more(kind, counts, &self.pairs),
+            Who::Pair(nth) => {
+                let mut own = vec![0.0; self.values.len()];
+                let at = counts.len() + nth;
+                own[at] = columns(counts, &self.pairs)[at];
+                own
+            }
+        }
     }
 
     /// The `nth` pair over its standard error.
     pub(super) fn t_of_pair(&self, nth: usize) -> f64 {
         let at = self.values.len() - self.pairs.len() + nth;
-        self.values[at] / (self.variance * self.inverse[at][at]).sqrt()
+        let variance = dot(&self.left_over, &self.left_over) / self.degrees as f64;
+        self.values[at] / (variance * self.inverse[at][at]).sqrt()
     }
 
-    /// A sum of columns as a share of all of them.
-    fn part(&self, own: Vec<f64>, counts: &[f64]) -> Estimate {
+    fn part(&self, who: Who, counts: &[f64]) -> Part {
         let all = columns(counts, &self.pairs);
+        let mut own = self.times(who, counts);
+        own.iter_mut().for_each(|times| *times *= who.count(counts));
         let whole = self.sum(&all).value;
         let share = self.sum(&own).value / whole;
-        // How the share changes with each of the fitted values.
-        let slopes: Vec<f64> = own
-            .iter()
-            .zip(&all)
-            .map(|(own, all)| (own - share * all) / whole)
-            .collect();
-        Estimate {
-            value: share,
-            error: self.sum(&slopes).error,
+        let each = own.iter().zip(&all);
+        Part {
+            share,
+            slopes: each.map(|(own, all)| (own - share * all) / whole).collect(),
         }
     }
+}
+
+/// One's share of the whole.
+struct Part {
+    share: f64,
+    /// How it changes with each of the fitted values.
+    slopes: Vec<f64>,
 }
 
 /// The counts of kinds, and how often pairs come upon each other.
@@ -281,16 +321,21 @@ mod tests {
                 let mut more = own;
                 more[kind] += step;
                 let slope = (of(&more) - of(&own)) / step;
-                let found = fit.one_more(kind, &own).value;
+                let found = fit.each(Who::Kind(kind), &own).value;
                 assert!((found / slope - 1.0).abs() < 1e-4, "{found} of {slope}");
             }
-            let shares: f64 = (0..3).map(|kind| fit.share(kind, &own).value).sum();
+            let shares: f64 = (0..3)
+                .map(|kind| fit.share(Who::Kind(kind), &own).value)
+                .sum();
             assert!((shares - 1.0).abs() < 1e-9, "{shares}");
             let share = 7.0 * pair.times(&own) / of(&own);
-            assert!((fit.share_of_pair(0, &own).value - share).abs() < 1e-6);
+            assert!((fit.share(Who::Pair(0), &own).value - share).abs() < 1e-6);
             // Without the pair something is left over.
             let additive = Fit::of(&windows, &[], None).expect("it tells");
-            assert!(additive.one_more(0, &own).error > 100.0 * fit.one_more(0, &own).error);
+            assert!(
+                additive.each(Who::Kind(0), &own).error
+                    > 100.0 * fit.each(Who::Kind(0), &own).error
+            );
         }
     }
 

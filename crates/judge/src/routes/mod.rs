@@ -17,8 +17,6 @@ mod linear;
 
 pub use design::weights;
 
-use std::collections::BTreeMap;
-
 use wallfinder_model::record::{
     Cost, Costs, FunctionCost, Interference, MixWindow, RequestKind, UsedBy,
 };
@@ -29,7 +27,7 @@ use crate::student::{quantile, tail};
 use design::{parcels, windows_needed};
 use functions::Whose;
 use interference::{Found, look};
-use linear::{Among, Estimate, Fit, Pair, SPARE_MIN, Windows};
+use linear::{Among, Estimate, Fit, Pair, SPARE_MIN, Who, Windows};
 
 /// How often chance has kinds come upon each other in another way than was found, where that is told as well.
 const OTHER_WAY_MAX: f64 = 0.01;
@@ -88,13 +86,18 @@ pub struct Told {
 pub fn told(windows: &[MixWindow], requests: &[RequestKind], wall: Option<Wall>) -> Option<Told> {
     let mix = Mix::of(windows, requests, wall)?;
     let functions = mix.functions();
-    let functions_of = |parcel: usize| functions.kinds.get(&parcel).cloned().unwrap_or_default();
+    let functions_of = |parcel: usize| {
+        functions
+            .get(&Who::Kind(parcel))
+            .cloned()
+            .unwrap_or_default()
+    };
     let costs = mix.costs().into_iter();
     Some(Told {
         costs: costs
             .map(|(parcel, group, costs)| (group, costs, functions_of(parcel)))
             .collect(),
-        interference: mix.interference(&functions.pairs),
+        interference: mix.interference(&functions),
         is_open: windows.len() == mix.looks()[0] && mix.found.is_open(),
     })
 }
@@ -283,8 +286,8 @@ impl<'w> Mix<'w> {
         })
     }
 
-    /// The rarest of many are not named: they are no pair. `functions`: the server's, by pair.
-    fn interference(&self, functions: &BTreeMap<usize, Vec<FunctionCost>>) -> Vec<Interference> {
+    /// The rarest of many are not named: they are no pair. `functions`: the server's.
+    fn interference(&self, functions: &Whose) -> Vec<Interference> {
         let Some((of, fit)) = self.wall.and_then(|wall| Some((wall, self.fitted(wall)?))) else {
             return Vec::new();
         };
@@ -295,7 +298,7 @@ impl<'w> Mix<'w> {
         };
         let named = self.found.named.iter().zip(&self.found.chances);
         let one = |(nth, (pair, chance)): (usize, (&Pair, &f64))| {
-            let Estimate { value, error } = fit.share_of_pair(nth, &self.own);
+            let Estimate { value, error } = fit.share(Who::Pair(nth), &self.own);
             // Windows that bear out both ways of coming upon each other do not tell which it is.
             let both = self.other_way(of, nth).into_iter();
             let both = both.chain([(value - half * error, value + half * error)]);
@@ -309,7 +312,7 @@ impl<'w> Mix<'w> {
                 share_low: low,
                 share_high: high,
                 chance: *chance,
-                functions: match functions.get(&nth) {
+                functions: match functions.get(&Who::Pair(nth)) {
                     Some(functions) if of == UsedBy::Server => {
                         functions.iter().map(|of| of.name.clone()).collect()
                     }
@@ -331,7 +334,7 @@ impl<'w> Mix<'w> {
         let fit = self.fit(self.used_by(of)?, &pairs)?;
         let degrees = fit.degrees as f64;
         let is_borne_out = tail(fit.t_of_pair(nth), degrees) < OTHER_WAY_MAX;
-        let Estimate { value, error } = fit.share_of_pair(nth, &self.own);
+        let Estimate { value, error } = fit.share(Who::Pair(nth), &self.own);
         let half = quantile(0.05, degrees) * error;
         is_borne_out.then_some((value - half, value + half))
     }
@@ -353,7 +356,8 @@ impl<'w> Mix<'w> {
 /// What one more of a kind takes, and its share.
 fn cost(fit: &Fit, kind: usize, own: &[f64]) -> Cost {
     let t = quantile(0.05, fit.degrees as f64);
-    spread(fit.one_more(kind, own), fit.share(kind, own), t)
+    let who = Who::Kind(kind);
+    spread(fit.each(who, own), fit.share(who, own), t)
 }
 
 /// Both with their intervals, which are `t` times the errors either way.
