@@ -313,6 +313,11 @@ pub enum Fact {
         /// Its interval; `null`: too few windows.
         interval: Option<(f64, f64)>,
     },
+    /// An added pause takes the load generator's processors as well as time.
+    PauseIsWork {
+        /// The part of them that is used.
+        used: f64,
+    },
     /// What the machine's own pace did to throughput.
     Pace {
         /// At the slowest: what it lost.
@@ -398,6 +403,7 @@ impl Fact {
             Fact::Moved { .. }
                 | Fact::MovedTogether { .. }
                 | Fact::Null { .. }
+                | Fact::PauseIsWork { .. }
                 | Fact::Pace { .. }
                 | Fact::Alone { .. }
         )

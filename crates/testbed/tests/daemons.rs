@@ -39,6 +39,11 @@ fn spec(command: &str, port: Option<u16>) -> SubjectSpec {
     spec
 }
 
+/// For a shell: waits until what it last left in the background has become the program of this name.
+fn is_now(name: &str) -> String {
+    format!("until grep -qx {name} /proc/$!/comm; do sleep 0.01; done")
+}
+
 /// A daemon by the book: forks, leaves its session, forks again, closes what it has open.
 fn by_the_book(mark: &str) -> String {
     format!(
@@ -91,7 +96,8 @@ fn well_known_servers_are_told_by_name_how_they_stay() {
         let mark = mark();
         let server = folder.join(name);
         std::fs::copy("/bin/sleep", &server).expect("a copy");
-        let command = format!("sh -c 'setsid {} {mark} & exit 0'", server.display());
+        let server = server.display();
+        let command = format!("sh -c 'setsid {server} {mark} & {}; exit 0'", is_now(name));
         let error = Subject::start(spec(&command, Some(free_port()))).expect_err(name);
         let words = error.to_string();
         assert!(words.contains(&format!("`{name}` (")), "{words}");
@@ -106,10 +112,15 @@ fn a_subject_that_goes_into_the_background_later_is_told_of_and_ended() {
     let server = format!(
         "python3 -c \"import socket,time; s=socket.socket(); s.bind((str(),{port})); s.listen(); time.sleep({mark})\""
     );
-    let command = format!("sh -c 'setsid {server} & sleep 1.5'");
+    // Its first process runs for as long as this is there.
+    let folder = std::env::temp_dir().join(format!("wf-stays-{}", std::process::id()));
+    std::fs::create_dir(&folder).expect("new");
+    let stays = folder.display();
+    let command = format!("sh -c 'setsid {server} & while [ -e {stays} ]; do sleep 0.02; done'");
     let subject = Subject::start(spec(&command, Some(port))).expect("it listens");
     assert_eq!(subject.in_background(), None, "its first process runs");
     assert!(!marked(&mark).is_empty());
+    std::fs::remove_dir(&folder).expect("ours");
     wait_until("it is told of", || subject.in_background().is_some());
     let words = subject.in_background().expect("told").to_string();
     assert!(words.contains("foreground"), "{words}");
@@ -198,7 +209,10 @@ fn what_outlives_the_tool_and_all_its_helpers_is_found_afterwards() {
 #[test]
 fn what_a_driver_leaves_running_is_ended_and_told_of() {
     let mark = mark();
-    let command = format!("sh -c 'setsid sleep {mark} & echo done'");
+    let command = format!(
+        "sh -c 'setsid sleep {mark} & {}; echo done'",
+        is_now("sleep")
+    );
     let spec = DriverSpec::parse(&command).expect("fine");
     let mut options = DriveOptions::new("http://127.0.0.1:1/", &spec);
     options.shim = shim();

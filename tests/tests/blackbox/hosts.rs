@@ -1,7 +1,7 @@
 //! A server on another host of a lab: a network, processes and an sshd of its own, reached by the real ssh.
 
 use std::fs;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -11,8 +11,8 @@ use serde_json::Value;
 use wallfinder_protocol::clock::{Offset, Offsets, RoundTrip};
 use wallfinder_protocol::{Answer, Ask};
 use wallfinder_tests::{
-    Place, Ran, Running, alone, binary, descendants, has_apparatus, program, quietly, skip,
-    squeezed, subjects, things_of_ours, together, until,
+    Place, Ran, Running, alone, binary, descendants, free_port, has_apparatus, program, quietly,
+    skip, squeezed, subjects, things_of_ours, together, until,
 };
 
 use crate::agents::Agent;
@@ -526,16 +526,17 @@ fn servers_behind_one_address_are_watched_and_squeezed_together() {
         });
     }
     fs::write(&key, &forced).expect("a file of ours");
+    let port = free_port();
     let settings = format!(
         "defaults\n mode tcp\n timeout connect 5s\n timeout client 60s\n timeout server 60s\nlisten shop\n \
-         bind 127.0.0.1:18095\n balance roundrobin\n server a {}:8090\n server b {}:8090\n",
+         bind 127.0.0.1:{port}\n balance roundrobin\n server a {}:8090\n server b {}:8090\n",
         lab.addresses[0], lab.addresses[1]
     );
     let settings = lab.place.file("haproxy.cfg", settings);
     let mut deals = Command::new("haproxy");
     deals.arg("-db").arg("-f").arg(settings);
     let _deals = lab.place.start_command(deals);
-    let there = "127.0.0.1:18095".parse().expect("an address");
+    let there = SocketAddr::from(([127, 0, 0, 1], port));
     until("who deals out", || {
         TcpStream::connect_timeout(&there, Duration::from_millis(200)).is_ok()
     });
@@ -548,9 +549,9 @@ fn servers_behind_one_address_are_watched_and_squeezed_together() {
         "--ssh",
         &ssh,
     ];
-    let url = "http://127.0.0.1:18095/";
+    let url = format!("http://127.0.0.1:{port}/");
     let how = [
-        "find", url, "-c", "16", "-q", "--effort", "quick", "--window", "200ms",
+        "find", &url, "-c", "16", "-q", "--effort", "quick", "--window", "200ms",
     ];
     let ran = lab.place.run(&[&how[..], &hosts].concat()).ends_with(0);
     let record = lab.place.record();
@@ -569,7 +570,7 @@ fn servers_behind_one_address_are_watched_and_squeezed_together() {
         levers.contains("of h1; ") && levers.contains("of h2"),
         "{levers}"
     );
-    let no_port = ["run", url, "--server-host", "ssh://h1,shop", "--ssh", &ssh];
+    let no_port = ["run", &url, "--server-host", "ssh://h1,shop", "--ssh", &ssh];
     assert!(
         lab.place
             .run(&no_port)

@@ -185,6 +185,7 @@ fn evidence(case: &Case, decision: &decide::Decision) -> Vec<Evidence> {
     squeezes
         .chain(case.readings.bounding().map(together))
         .chain(null_effect(case))
+        .chain(pause(case))
         .chain(Pace::of(case.experiment).map(|pace| pace.evidence()))
         .chain(of_one_alone(case, decision))
         .chain(observed.cloned())
@@ -212,6 +213,14 @@ fn null_effect(case: &Case) -> Option<Evidence> {
     let interval = Some(null.interval(gates::ALPHA_WITHIN)).filter(|(_, high)| high.is_finite());
     let fact = Fact::Null { interval };
     Some(Evidence::new("proof.null_effect", null.value, fact))
+}
+
+/// That a pause takes more than time, where one was added.
+fn pause(case: &Case) -> Option<Evidence> {
+    let used = case.readings.pause_paid_by()?;
+    case.readings.get(Squeeze::ThinkTime)?;
+    let fact = Fact::PauseIsWork { used };
+    Some(Evidence::new("proof.pause_paid_by", used, fact))
 }
 
 /// How many requests are served at once, where that is what the wall is made of.

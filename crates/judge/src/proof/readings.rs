@@ -124,9 +124,8 @@ pub(super) struct Readings {
     all: BTreeMap<Squeeze, Reading>,
     /// What several at once did.
     together: Vec<Done>,
-    /// Whether a pause before each request takes nothing but time: nothing says that the load generator's
-    /// processors are full, and making pauses is work for them.
-    pause_is_free: bool,
+    /// The part that the load generator used of the processors that it may use, where it was watched.
+    client_used: Option<f64>,
     /// Whether something else runs on the load generator's processors, from which its own squeeze takes.
     pub(super) client_is_shared: bool,
 }
@@ -384,7 +383,7 @@ impl Readings {
         Readings {
             all,
             together: together.collect(),
-            pause_is_free: true,
+            client_used: None,
             client_is_shared: !experiment.setting.client_neighbours.is_empty(),
         }
     }
@@ -432,11 +431,10 @@ impl Readings {
             }
         }
         let client = step.telemetry.client.as_ref();
-        let busy = client.and_then(|client| {
+        self.client_used = client.and_then(|client| {
             let all = client.cpus_allowed.len().max(1) as f64;
             Some(at_work_of_all(client, step)? / quota(client).map_or(all, |quota| quota.min(all)))
         });
-        self.pause_is_free = busy.is_none_or(|busy| busy < PAUSED_MAX);
         self
     }
 
@@ -452,14 +450,21 @@ impl Readings {
     /// that (or it was not to be had), by an added pause, if that takes nothing but time.
     pub(super) fn in_flight(&self) -> Option<&Reading> {
         let (fewer, pause) = (self.get(Squeeze::InFlight), self.get(Squeeze::ThinkTime));
-        let pause = pause.filter(|_| self.pause_is_free);
+        let pause = pause.filter(|_| self.pause_paid_by().is_none());
         self.by_a_pool().or(fewer).or(pause)
     }
 
     /// A pause that costs where fewer connections cost nothing: a pool on the client's side.
     pub(super) fn by_a_pool(&self) -> Option<&Reading> {
         let (fewer, pause) = (self.get(Squeeze::InFlight)?, self.get(Squeeze::ThinkTime)?);
-        (self.pause_is_free && fewer.surely_slack() && pause.names()).then_some(pause)
+        let is_free = self.pause_paid_by().is_none();
+        (is_free && fewer.surely_slack() && pause.names()).then_some(pause)
+    }
+
+    /// The part that is used of the load generator's processors, where those are full: making pauses is work for them,
+    /// so that a pause before each request takes more than time.
+    pub(super) fn pause_paid_by(&self) -> Option<f64> {
+        self.client_used.filter(|used| *used >= PAUSED_MAX)
     }
 }
 

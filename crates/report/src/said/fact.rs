@@ -348,6 +348,10 @@ pub fn fact(fact: &Fact) -> String {
         Fact::Null { interval: None } => {
             "too few windows with nothing squeezed to compare them".to_owned()
         }
+        Fact::PauseIsWork { used } => format!(
+            "pauses are made on the load generator's processors, {} of which are used: what a pause costs there does not tell of what is in flight",
+            share(used)
+        ),
         Fact::Pace {
             lost,
             won,

@@ -207,7 +207,12 @@ pub(crate) fn elasticities(page: &mut Page, step: &Step) {
         matches!(fact, Fact::Null { .. }) && verdict.gates.iter().any(null)
     };
     let facts = verdict.evidence.iter().map(|evidence| &evidence.fact);
-    let machine = facts.filter(|fact| matches!(fact, Fact::Null { .. } | Fact::Pace { .. }));
+    let machine = facts.filter(|fact| {
+        matches!(
+            fact,
+            Fact::Null { .. } | Fact::PauseIsWork { .. } | Fact::Pace { .. }
+        )
+    });
     for fact in machine.filter(|fact| !is_doubted(fact)) {
         page.beside(Role::Dim, &words::capital_sentence(&said::fact(fact)));
     }

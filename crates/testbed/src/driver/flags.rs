@@ -34,6 +34,8 @@ pub(super) enum Means {
     Latency,
     /// Where requests come from, instead of the command line.
     Targets,
+    /// A script makes the requests: how many at a time, it alone knows.
+    Script,
     /// It calls a server of gRPC, and not of HTTP.
     Grpc,
     /// A secret, which is never kept.
@@ -155,7 +157,7 @@ const WRK: &[Flag] = &[
     value(&["-R", "--rate"], Rate),
     value(&["--timeout"], Timeout),
     value(&["-H", "--header"], Header),
-    value(&["-s", "--script"], Else),
+    value(&["-s", "--script"], Script),
     switch(&["-L", "--latency", "-U", "--u_latency"], Latency),
 ];
 

@@ -264,6 +264,9 @@ pub(super) fn shape(kind: DriverKind, reading: &Reading) -> Shape {
     let small = |means| count(means).and_then(|n| u32::try_from(n).ok());
     shape.connections = small(Means::Connections).or(shape.connections);
     shape.in_flight_per_connection = small(Means::InFlight).or(shape.in_flight_per_connection);
+    if reading.has(Means::Script) {
+        shape.in_flight_per_connection = None;
+    }
     shape.workers = small(Means::Workers).or(shape.workers);
     if let Some(total) = small(Means::InFlightTotal).or((kind == DriverKind::Ghz).then_some(50)) {
         let connections = shape.connections.unwrap_or(1).max(1);
@@ -417,6 +420,17 @@ mod tests {
 
     fn shape_of(command: &str) -> Shape {
         DriverSpec::parse(command).expect(command).shape().clone()
+    }
+
+    /// wrk's own example pipelines, and its times are then those of whole batches.
+    #[test]
+    fn how_many_at_a_time_a_script_keeps_is_not_known() {
+        for script in ["-s pipeline.lua", "--script=pipeline.lua"] {
+            let shape = shape_of(&format!("wrk -c4 {script} http://h/ -- 100"));
+            assert_eq!(shape.connections, Some(4));
+            assert_eq!(shape.in_flight_per_connection, None);
+            assert_eq!(shape.load().in_flight_bound(), 0);
+        }
     }
 
     type Stop = (Option<u64>, Option<u64>);

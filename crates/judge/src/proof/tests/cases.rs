@@ -1,5 +1,6 @@
 //! Single cases: what is in reach, what is said, and what telemetry knows better.
 
+use wallfinder_model::evidence::Fact;
 use wallfinder_model::experiment::{Connections, Effort, Experiment, Neighbour, Squeeze};
 use wallfinder_model::profile::{Measure, ProfileKind, Profiles, Reading, Site};
 use wallfinder_model::reason::{Doubt, Odd, Open};
@@ -536,6 +537,9 @@ fn a_pause_that_costs_a_busy_client_is_no_pool() {
     step.experiment = Some(experiment_of(&squeezes, &windows));
     let verdict = judge(&step);
     assert_eq!(verdict.wall, Wall::ClientCpu, "{verdict:#?}");
+    let mut facts = verdict.evidence.iter().map(|evidence| &evidence.fact);
+    let is_said = facts.any(|fact| matches!(fact, Fact::PauseIsWork { used } if *used > 0.95));
+    assert!(is_said, "{verdict:#?}");
 }
 
 /// Where throughput keeps up with what is offered, a quota shows in latency.
