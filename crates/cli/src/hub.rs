@@ -42,11 +42,6 @@ pub(crate) fn servers_of(url: &str) -> Vec<String> {
         .collect()
 }
 
-/// Whether a host is written as a pattern of names.
-pub(crate) fn is_pattern(host: &str) -> bool {
-    host.contains('*') && !host.contains("://")
-}
-
 /// The agents at a hub that a pattern means, sorted by name; at the least one.
 pub(crate) fn meant(hub: &Hub, pattern: &str) -> Result<Vec<String>, Failed> {
     let present = line(hub)?.present(HERE_WAIT, &[]).map_err(Failed::run)?;
@@ -101,6 +96,5 @@ mod tests {
         ] {
             assert_eq!(matches(pattern, name), is_meant, "{pattern} {name}");
         }
-        assert!(is_pattern("c*") && !is_pattern("c1") && !is_pattern("ssh://c*"));
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use wallfinder_conduct::{Calibration, Producer, StepOrder};
 use wallfinder_model::plan::StepPlan;
 use wallfinder_model::{Arrival, Load, Nanos, Plan, Scenario, Stop, Target};
+use wallfinder_report::number;
 use wallfinder_scenario::loads;
 use wallfinder_testbed::child::RunAs;
 use wallfinder_testbed::driver::DriverSpec;
@@ -104,6 +105,23 @@ fn driver_spec(
         .replace("{duration}", &seconds.to_string());
     let spec = DriverSpec::parse(&command).map_err(Failed::usage)?;
     Ok(spec.as_whom(run_as))
+}
+
+/// What a load leaves out of the log that it replays, for it ends before, in words.
+pub(crate) fn cut_off(load: &Load) -> Option<String> {
+    let Arrival::Replay {
+        over, again: false, ..
+    } = load.arrival
+    else {
+        return None;
+    };
+    (load.stop.after < over).then(|| {
+        format!(
+            "The replay ends after {}, and the log goes on until {}: -d says how long it may last.",
+            number::rough(load.stop.after.0),
+            number::rough(over.0)
+        )
+    })
 }
 
 /// The load as the scenario has it, with what only its request and the placement tell.

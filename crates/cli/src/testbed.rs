@@ -17,6 +17,7 @@ use wallfinder_hosts::{
 use wallfinder_model::scenario::Hub;
 use wallfinder_model::{Environment, scenario};
 use wallfinder_probe::Family;
+use wallfinder_scenario::is_pattern;
 use wallfinder_sys::{namespace, process};
 use wallfinder_testbed::child::{Place, RunAs, Shim};
 use wallfinder_testbed::command;
@@ -352,8 +353,8 @@ impl Testbed {
                 let placement = match (&client.host, &server.host) {
                     _ if placed.is_some() => placed.cloned().unwrap_or_default(),
                     // Of several those of all.
-                    (Some(_), _) => Placement::elsewhere(
-                        cpus.filter(|_| client.more_hosts.is_empty()),
+                    (Some(host), _) => Placement::elsewhere(
+                        cpus.filter(|_| client.more_hosts.is_empty() && !is_pattern(host)),
                         from.processors(),
                     ),
                     // Nobody there uses a processor of this host.
@@ -658,7 +659,7 @@ fn meant<'h>(
 ) -> Result<Vec<String>, Failed> {
     let mut all = Vec::new();
     for host in hosts {
-        match ways.hub.filter(|_| hub::is_pattern(host)) {
+        match ways.hub.filter(|_| is_pattern(host)) {
             Some(hub) => all.extend(hub::meant(hub, host)?),
             None => all.push(host.clone()),
         }

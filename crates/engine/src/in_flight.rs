@@ -138,13 +138,13 @@ pub fn spare_connections(load: &Load) -> u32 {
     ((f64::from(load.connections) * MORE).round() as u32).max(1)
 }
 
-/// How many of a load's connections, or of the requests in flight that are its bound, are left: what may be dealt to
-/// those who make the load together. `None` where neither is held back.
+/// How many of a load's connections there are, or of the requests in flight that are its bound, when `left` of them is asked
+/// for: what may be dealt to those who make the load together. `None` where neither is changed.
 pub fn places_left(load: &Load, left: f64) -> Option<u64> {
     let room = Room::of_load(load, left);
     let connections = u64::from(room.connections);
     match room.is_limited_in_flight() {
-        true => (left < 1.0).then_some(room.in_flight_max),
+        true => (left != 1.0).then_some(room.in_flight_max),
         false => (connections < u64::from(load.connections)).then_some(connections),
     }
 }

@@ -85,6 +85,8 @@ struct Waiting {
     by_number: HashMap<u64, SyncSender<Result<Answer, Refusal>>>,
     /// Why nothing comes any more.
     over: Option<String>,
+    /// Orders that may take long, and hold up what is asked behind them.
+    slow: usize,
 }
 
 #[derive(Default)]
@@ -167,7 +169,13 @@ impl Channel {
             | Ask::Start { .. } => PATIENCE_LONG,
             _ => PATIENCE,
         };
-        self.ask(ask)?.within(self, patience)
+        let is_slow = patience == PATIENCE_LONG;
+        locked(&self.shared.waiting).slow += usize::from(is_slow);
+        let answer = self
+            .ask(ask)
+            .and_then(|pending| pending.within(self, patience));
+        locked(&self.shared.waiting).slow -= usize::from(is_slow);
+        answer
     }
 
     /// Asks for what takes its time. That the agent is gone is noticed by the lease, which is renewed meanwhile.
@@ -186,7 +194,12 @@ impl Channel {
             epoch: self.epoch,
             ask,
         };
-        let bytes = frame(&request).map_err(|error| self.failed(error))?;
+        let bytes = frame(&request).map_err(|error| {
+            locked(&self.shared.waiting).by_number.remove(&number);
+            self.failed(format!(
+                "it cannot be told: {error}: a smaller body, or fewer rows, go to another host"
+            ))
+        })?;
         {
             let mut writer = locked(&self.writer);
             // That nobody reads any more is told by the reader, who knows why.
@@ -198,6 +211,12 @@ impl Channel {
     /// Whether the way is gone, and may come back.
     pub(crate) fn is_gone(&self) -> bool {
         self.away.as_ref().is_some_and(|away| (away.is_gone)())
+    }
+
+    /// Whether what is asked has to wait, as the way is gone or a slow order stands before it. That one has an end of its own.
+    fn has_to_wait(&self, patience: Duration) -> bool {
+        let is_behind = patience < PATIENCE_LONG && locked(&self.shared.waiting).slow > 0;
+        self.is_gone() || is_behind
     }
 
     /// Nothing is awaited from here on, and nothing more is said: the end of its input has the agent undo everything. Who
@@ -304,7 +323,7 @@ impl Pending {
         let told = loop {
             let look = left.min(GONE_LOOK_EVERY);
             match self.told.recv_timeout(look) {
-                Err(RecvTimeoutError::Timeout) if channel.is_gone() => left = patience,
+                Err(RecvTimeoutError::Timeout) if channel.has_to_wait(patience) => left = patience,
                 Err(RecvTimeoutError::Timeout) if left > look => left -= look,
                 told => break told,
             }

@@ -139,10 +139,11 @@ impl Fleet {
         quota.is_some_and(|cores| cores < f64::from(workers))
     }
 
-    fn lose(&self, name: &str, why: &str) {
+    /// By itself: two hosts behind one address have one name.
+    fn lose(&self, host: &dyn ClientHost, why: &str) {
         let mut lost = self.lost_hosts();
-        for (host, lost) in self.hosts.iter().zip(lost.iter_mut()) {
-            if name_of(&**host) == name {
+        for (other, lost) in self.hosts.iter().zip(lost.iter_mut()) {
+            if std::ptr::addr_eq(Arc::as_ptr(other), host) {
                 lost.get_or_insert_with(|| why.to_owned());
             }
         }
@@ -221,7 +222,8 @@ impl Fleet {
         let processors = hosts.iter().map(|(_, host)| self.cpus_of(&***host));
         let processors: Vec<Vec<u32>> = processors.collect();
         let counts: Vec<usize> = processors.iter().map(Vec::len).collect();
-        let workers = deal::workers(spec.load.workers, &counts);
+        let all = self.hosts.iter().map(|host| self.cpus_of(&**host).len());
+        let workers = deal::workers(spec.load.workers, all.sum(), &counts);
         let parts = deal::parts(spec, &weights);
         let dealt = deal::dealt(&parts);
         let parts = parts.into_iter().zip(dealt);
@@ -673,7 +675,7 @@ impl Driving<'_, '_> {
             host: name_of(member.host).to_owned(),
             why: why.clone(),
         };
-        self.fleet.lose(name_of(member.host), &why);
+        self.fleet.lose(member.host, &why);
         self.intervals.end(nth);
         let are_all_lost = self.members.iter().all(|member| member.lost.is_some());
         // What follows levers is compared with what did so before, when there were more.
@@ -738,7 +740,7 @@ impl Driving<'_, '_> {
             return turns.into_iter().map(of).collect();
         }
         match places_left(&self.spec.load, setting.in_flight) {
-            Some(left) => deal::fewer(setting, left, &bounds.unwrap_or(connections)),
+            Some(places) => deal::places(setting, places, &bounds.unwrap_or(connections)),
             None => vec![setting; self.members.len()],
         }
     }

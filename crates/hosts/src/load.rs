@@ -218,8 +218,13 @@ impl LoadThere {
         })
     }
 
-    /// Requests that were kept there one by one, as if workers here had.
-    fn fetch(&self, into: &SampleChannel, signals: &Signals) -> Result<(), HostError> {
+    /// Requests that were kept there one by one, as if workers here had; `fetched` counts them.
+    fn fetch(
+        &self,
+        into: &SampleChannel,
+        signals: &Signals,
+        fetched: &mut u64,
+    ) -> Result<(), HostError> {
         let channel = &self.far.channel;
         let mut from = 0;
         loop {
@@ -233,6 +238,7 @@ impl LoadThere {
             }
             let is_all = requests.is_empty();
             from += bytes.len() as u64;
+            *fetched += requests.len() as u64;
             let requests = requests.iter().map(RequestSample::from_bytes).collect();
             into.of_elsewhere(requests, if is_all { dropped } else { 0 });
             if is_all || signals.abort.load(Ordering::Relaxed) {
@@ -360,14 +366,21 @@ impl ClientHost for LoadThere {
             }
             Err(refused) => return Err(refused.into()),
         };
-        match &spec.samples {
-            // They went with the session that they were kept in.
-            Some(samples) if is_recalled => {
+        if let Some(samples) = &spec.samples {
+            let mut fetched = 0;
+            // They go with the session that they were kept in.
+            let is_whole = !is_recalled
+                && self
+                    .fetch(samples, signals, &mut fetched)
+                    .inspect_err(
+                        |error| tracing::warn!(%error, "requests kept one by one are lost"),
+                    )
+                    .is_ok();
+            if !is_whole {
                 let counts = &measured.counts;
-                samples.of_elsewhere(Vec::new(), counts.answered + counts.failed_total());
+                let all = counts.answered + counts.failed_total();
+                samples.of_elsewhere(Vec::new(), all.saturating_sub(fetched));
             }
-            Some(samples) => self.fetch(samples, signals)?,
-            None => {}
         }
         self.recall.heard(ended.number);
         Ok(measured)

@@ -131,6 +131,9 @@ struct State {
     listen: SocketAddr,
     /// How agents reach it: a name or an address, with the port.
     reached_as: String,
+    /// Whether that was given, and is not just where it listens.
+    #[serde(default)]
+    is_named: bool,
     /// The controller's public key.
     controller: String,
     agents: BTreeMap<String, Identity>,
@@ -204,10 +207,16 @@ impl Folder {
         };
         let listen = listen.unwrap_or(state.listen);
         if is_new || listen != state.listen || reached_as.is_some() {
-            state.reached_as = reached_at(listen, reached_as)?;
+            // A name that was given stays, at the port that is listened to now.
+            let kept = state
+                .is_named
+                .then(|| host_of(&state.reached_as).to_owned());
+            state.is_named |= reached_as.is_some();
+            state.reached_as = reached_at(listen, reached_as.or(kept.as_deref()))?;
             state.listen = listen;
             let names = names_of(&state);
             authority::vouch(&folder.path, &names).map_err(at(&folder.path))?;
+            folder.readdress(&state)?;
         }
         let controller = folder.path.join(CONTROLLER);
         let mut credentials = match is_new {
@@ -227,6 +236,19 @@ impl Folder {
         credentials.write(&controller).map_err(at(&controller))?;
         folder.keep(state)?;
         Ok((folder, runs))
+    }
+
+    /// Agents that were invited are told where it is from now on, by whoever reads their credentials here.
+    fn readdress(&self, state: &State) -> Result<(), FolderError> {
+        for name in state.agents.keys() {
+            let path = self.path.join(AGENTS).join(format!("{name}.json"));
+            // What was taken away holds no address.
+            if let Ok(mut credentials) = Credentials::read(&path) {
+                credentials.servers = vec![state.server()];
+                credentials.write(&path).map_err(at(&path))?;
+            }
+        }
+        Ok(())
     }
 
     /// Where it is.
@@ -383,6 +405,7 @@ impl Folder {
         Ok(State {
             listen: LISTEN,
             reached_as: String::new(),
+            is_named: false,
             controller: String::new(),
             agents: BTreeMap::new(),
             edits: 0,
@@ -473,11 +496,16 @@ fn reached_at(listen: SocketAddr, given: Option<&str>) -> Result<String, FolderE
     }
 }
 
+/// Without its port.
+fn host_of(reached_as: &str) -> &str {
+    let host = reached_as.rsplit_once(':');
+    host.map_or(reached_as, |(host, _)| host)
+        .trim_matches(['[', ']'])
+}
+
 /// Names and addresses that the hub is vouched for under.
 fn names_of(state: &State) -> Vec<String> {
-    let host = state.reached_as.rsplit_once(':');
-    let host = host.map_or(state.reached_as.as_str(), |(host, _)| host);
-    let mut names = vec![host.trim_matches(['[', ']']).to_owned()];
+    let mut names = vec![host_of(&state.reached_as).to_owned()];
     names.extend(["localhost", "127.0.0.1", "::1"].map(str::to_owned));
     if !state.listen.ip().is_unspecified() {
         names.push(state.listen.ip().to_string());
@@ -583,7 +611,7 @@ mod tests {
         let before = Credentials::read(&hub.controller()).unwrap();
         hub.invite("c1", &[]).unwrap();
         let listen = "127.0.0.2:4333".parse().unwrap();
-        let (hub, _lock) = Folder::make(&path, Some(listen), Some("hub.example")).unwrap();
+        let (hub, lock) = Folder::make(&path, Some(listen), Some("hub.example")).unwrap();
         let after = Credentials::read(&hub.controller()).unwrap();
         assert_eq!(after.servers, ["tls://127.0.0.2:4333"]);
         let mut same = before;
@@ -591,6 +619,18 @@ mod tests {
         assert_eq!(after, same);
         assert_eq!(hub.server().unwrap(), "tls://hub.example:4333");
         assert!(hub.agents().unwrap().contains_key("c1"));
+        // Who reads its credentials here from now on dials where it is; and a name that was given stays.
+        let agent = || Credentials::read(&path.join("agents/c1.json")).unwrap();
+        let secret = agent();
+        assert_eq!(secret.servers, ["tls://hub.example:4333"]);
+        drop(lock);
+        let listen = "0.0.0.0:4444".parse().unwrap();
+        let (hub, _lock) = Folder::make(&path, Some(listen), None).unwrap();
+        assert_eq!(hub.server().unwrap(), "tls://hub.example:4444");
+        let mut moved = agent();
+        assert_eq!(moved.servers, ["tls://hub.example:4444"]);
+        moved.servers = secret.servers.clone();
+        assert_eq!(moved, secret);
         fs::remove_dir_all(&path).unwrap();
     }
 

@@ -51,8 +51,13 @@ pub struct Little {
 impl Little {
     /// Whether the three numbers agree, but for what is explained, within [`TOLERANCE`].
     pub fn holds(&self) -> bool {
+        self.unexplained() <= TOLERANCE
+    }
+
+    /// How far the ratio lies outside of what is explained; 0: within.
+    pub fn unexplained(&self) -> f64 {
         let (low, high) = self.explained;
-        (low - TOLERANCE..=high + TOLERANCE).contains(&self.ratio)
+        (low - self.ratio).max(self.ratio - high).max(0.0)
     }
 
     /// Whether they agree by themselves, whatever would explain more.

@@ -5,8 +5,8 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Longest frame. What is longer goes in several messages.
-pub const FRAME_BYTES_MAX: usize = 4 << 20;
+/// Longest frame: the longest body that may be sent, spelled for JSON, and the result of a load of half a day.
+pub const FRAME_BYTES_MAX: usize = 96 << 20;
 /// Bytes of the length before each.
 const LENGTH_BYTES: usize = 4;
 /// What an agent says first. No shell prints a zero byte.
@@ -17,10 +17,10 @@ const BEFORE_BYTES_MAX: usize = 64 << 10;
 /// What came is no message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
-    /// A frame says that it is longer than any may be.
-    #[error("a message of {bytes} bytes was announced, and none is longer than {FRAME_BYTES_MAX}")]
+    /// A frame is longer than any may be, or says so.
+    #[error("a message is {bytes} bytes long, and {FRAME_BYTES_MAX} are the most")]
     TooLong {
-        /// As announced.
+        /// So long.
         bytes: usize,
     },
     /// A frame holds something else.
@@ -158,6 +158,11 @@ mod tests {
         ));
         let long = "x".repeat(FRAME_BYTES_MAX);
         assert!(matches!(frame(&long), Err(FrameError::TooLong { .. })));
+        // Nothing is put by for what is only announced.
+        let mut frames = Frames::default();
+        frames.push(&(FRAME_BYTES_MAX as u32).to_be_bytes());
+        assert_eq!(frames.take::<Request>(), Ok(None));
+        assert!(frames.bytes.capacity() < 1_000);
     }
 
     proptest! {

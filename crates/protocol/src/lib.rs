@@ -40,4 +40,4 @@ pub use messages::{
 pub use terms::{AWAY_MAX, Grant, LEASE, Terms};
 
 /// Version of everything here. Both ends say theirs, and only the same talk.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;

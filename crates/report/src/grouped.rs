@@ -194,7 +194,7 @@ pub(crate) fn columns(places: &[Place<'_>]) -> Vec<Column> {
     let depth = |place: &Place<'_>| place.load().in_flight_per_connection;
     if places.iter().any(|place| depth(place) != depth(&places[0])) {
         columns.push(of_load("depth", ["", "depth"], 0, &|load| {
-            number::whole(u64::from(load.in_flight_per_connection))
+            number::depth(load.in_flight_per_connection)
         }));
     }
     if any(&|step| step.load.arrival.is_open()) {

@@ -97,6 +97,14 @@ pub fn span(ns: f64) -> String {
     scaled(ns, &[(1e3, "µs"), (1e6, "ms"), (1e9, "s")])
 }
 
+/// Requests in flight on a connection; 0 is not known, as of a driver's script.
+pub fn depth(depth: u32) -> String {
+    match depth {
+        0 => UNKNOWN.to_owned(),
+        depth => whole(u64::from(depth)),
+    }
+}
+
 /// A planned length of time, without trailing zeros: `10 s`, `500 ms`.
 pub fn length(ns: u64) -> String {
     let shown = span(ns as f64);

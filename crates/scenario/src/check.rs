@@ -403,12 +403,18 @@ pub fn named_once<T: PartialEq + Display>(hosts: &[T]) -> Result<(), String> {
     }
 }
 
+/// Whether it stands for every agent of a hub with such a name, which may be several.
+pub fn is_pattern(host: &str) -> bool {
+    host.contains('*') && !host.contains("://")
+}
+
 /// What is not to be had where the load comes from another host.
 fn elsewhere(scenario: &Scenario) -> Result<(), Fault> {
     let (server, client) = (&scenario.server, &scenario.client);
-    let is_several = !client.more_hosts.is_empty();
+    let has_more = !client.more_hosts.is_empty();
+    let is_several = has_more || client.host.as_deref().is_some_and(is_pattern);
     refuse(
-        client.host.is_none() && is_several,
+        client.host.is_none() && has_more,
         "client.more_hosts",
         "client.more_hosts stand beside client.host, and there is none",
     )?;
@@ -576,6 +582,22 @@ mod tests {
         for (key, change) in cases {
             assert_eq!(of(change), Err(key.to_owned()));
         }
+    }
+
+    #[test]
+    fn a_pattern_of_hosts_may_be_several() {
+        let with = |host: &str, more: &[&str]| {
+            of(|scenario| {
+                scenario.client.host = Some(host.into());
+                scenario.client.more_hosts = more.iter().map(|host| (*host).into()).collect();
+                scenario.client.on_lost = OnLostClient::Rebalance;
+            })
+        };
+        assert_eq!(with("c1", &[]), Err("client.on_lost".to_owned()));
+        for (host, more) in [("c1", &["c2"][..]), ("c*", &[])] {
+            assert_ne!(with(host, more), Err("client.on_lost".to_owned()), "{host}");
+        }
+        assert!(is_pattern("c*") && !is_pattern("c1") && !is_pattern("ssh://c*"));
     }
 
     #[test]

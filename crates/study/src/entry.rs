@@ -429,6 +429,7 @@ fn times(fields: &mut Fields, step: &Step) {
     if let Some(little) = little::check(step) {
         fields.number("little_ratio", Some(little.ratio));
         fields.number("little_ratio_p50", little.ratio_p50);
+        fields.number("little_off", Some(little.unexplained()));
     }
 }
 

@@ -99,6 +99,11 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
         "N/X over the median time in flight",
     ),
     (
+        "little_off",
+        Kind::Number,
+        "how far `little_ratio` lies outside of what the window's edges and failures explain",
+    ),
+    (
         "mb_per_s",
         Kind::Number,
         "megabytes read from sockets per second",

@@ -85,7 +85,7 @@ fn read(wanted: &Wanted, world: &dyn World) -> Result<Log, String> {
 fn spread(requests: &mut [Logged], seed: u64) {
     let mut random = Rng::with_seed(seed);
     for request in requests.iter_mut() {
-        request.at_ns = request.at_ns / SECOND_NS * SECOND_NS + random.u64(..SECOND_NS);
+        request.at_ns += random.u64(..SECOND_NS);
     }
     requests.sort_by_key(|request| request.at_ns);
 }

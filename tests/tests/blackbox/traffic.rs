@@ -564,6 +564,24 @@ fn what_was_logged_is_sent_again_in_its_order() {
         .as_u64()
         .expect("a count");
     assert!((150..260).contains(&sent), "{sent}");
+    // A log that goes on for longer than the load.
+    let cut = [
+        "run",
+        &url,
+        "--replay",
+        "coarse.log",
+        "-d",
+        "300ms",
+        "-c",
+        "4",
+        "-q",
+    ];
+    let ran = place.run(&cut).ends_with(0);
+    assert!(
+        ran.out.contains("The replay ends after 300 ms"),
+        "{}",
+        ran.out
+    );
     for (args, part) in [
         (&["run", &url, "--replay", "gone.log"][..], "gone.log"),
         (&["run", &url, "--replay", "access.log"], "--log-format"),

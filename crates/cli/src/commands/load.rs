@@ -9,7 +9,7 @@ use crate::exchange::ask;
 use crate::exit::Failed;
 use crate::interrupt::Interrupts;
 use crate::job::Job;
-use crate::order::{order, plan};
+use crate::order::{cut_off, order, plan};
 use crate::session::{Beside, Session};
 use crate::testbed::{Server, Testbed};
 
@@ -77,7 +77,7 @@ pub(crate) fn load(
         }
         let stepped = session.step(order).map(|_| ());
         if let Some(step) = session.record.steps.last_mut() {
-            let notes = question.notes.iter().cloned();
+            let notes = question.notes.iter().cloned().chain(cut_off(&order.load));
             step.caveats.extend(notes.map(|text| Caveat::Note { text }));
         }
         result = session.served(&testbed, stepped);

@@ -75,7 +75,10 @@ pub(crate) fn profile(job: &Job) -> Result<(), Failed> {
             },
             false => Looks::default(),
         };
-        if of_server.takes_root() || of_client.takes_root() {
+        if of_server.takes_root() {
+            server.host.may_take_stacks().map_err(Failed::run)?;
+        }
+        if of_client.takes_root() {
             stacks::allowed().map_err(Failed::run)?;
         }
         Ok(ProfileOrder {
@@ -143,13 +146,13 @@ pub(crate) fn observing(probes: &[Probe], server: &Server) -> Result<ProfileOrde
         calls: has(Probe::Calls),
         counters: has(Probe::Counters),
     };
-    if looks.any() && server.host.family().is_none() {
+    if looks.any() && !server.host.is_seen() {
         return Err(Failed::usage(
             "the server's processes are not seen, so the kernel cannot be asked about them",
         ));
     }
     if looks.takes_root() {
-        stacks::allowed().map_err(Failed::run)?;
+        server.host.may_take_stacks().map_err(Failed::run)?;
     }
     Ok(ProfileOrder {
         addresses,

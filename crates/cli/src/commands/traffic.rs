@@ -45,7 +45,7 @@ pub(crate) fn traffic(from: &TrafficFrom) -> Result<(), Failed> {
             };
             let named = |why: String| Failed::usage(format!("{}: {why}", import.file.display()));
             let description = description.map_err(named)?;
-            put(from_openapi(&description), import)
+            put(from_openapi(&description, &is_telling), import)
         }
     }
 }

@@ -188,11 +188,23 @@ pub(super) fn turns(
     (0..all).map(turn).collect()
 }
 
-/// What each host does while so many are left of all these connections, or of these bounds of what is in flight: whole ones,
-/// so that hosts with few of them have fewer too. One that has none left rests.
-pub(super) fn fewer(setting: LeverSetting, left: u64, own: &[u32]) -> Vec<LeverSetting> {
+/// What each host does while there are so many in place of all these connections, or of these bounds of what is in flight:
+/// whole ones, so that hosts with few of them have fewer, or more, too. One that has none left rests.
+pub(super) fn places(setting: LeverSetting, places: u64, own: &[u32]) -> Vec<LeverSetting> {
     let weights: Vec<f64> = own.iter().map(|own| f64::from(*own)).collect();
-    let dealt = in_proportion(left, &weights).into_iter().zip(weights);
+    let all = own.iter().map(|own| u64::from(*own)).sum();
+    if let Some(more) = places.checked_sub(all).filter(|more| *more > 0) {
+        let of = |more| LeverSetting {
+            clients: Clients::TakesOver {
+                connections: 0,
+                in_flight: more as u32,
+            },
+            in_flight: 1.0,
+            ..setting
+        };
+        return in_proportion(more, &weights).into_iter().map(of).collect();
+    }
+    let dealt = in_proportion(places, &weights).into_iter().zip(weights);
     let of = |(left, own): (u64, f64)| match left {
         0 => LeverSetting {
             clients: Clients::Rests,
@@ -225,18 +237,31 @@ pub(super) fn for_all(spec: &StepSpec, hosts: usize) -> StepSpec {
     }
 }
 
-/// So many workers in all, by the processors that each host has: where there is one for each, each host has one for each
-/// of its own.
-pub(super) fn workers(whole: u32, processors: &[usize]) -> Vec<u32> {
-    let all: usize = processors.iter().sum();
+/// So many workers in all, by the processors that each host has: alike, but no host has more than processors while others
+/// have fewer. Where there were one for each processor of all hosts, lost ones among them, each has one for each of its own.
+pub(super) fn workers(whole: u32, of_all: usize, processors: &[usize]) -> Vec<u32> {
+    let left: usize = processors.iter().sum();
     let hosts = processors.len() as u32;
-    let shares = (0..hosts).map(|nth| Share { nth, of: hosts });
-    match whole as usize == all {
-        true => processors.iter().map(|own| *own as u32).collect(),
-        false => shares
-            .map(|share| (share.of(u64::from(whole)) as u32).max(1))
-            .collect(),
+    let whole = if whole as usize == of_all {
+        left as u32
+    } else {
+        whole
+    };
+    if whole as usize > left {
+        let shares = (0..hosts).map(|nth| Share { nth, of: hosts });
+        return shares
+            .map(|share| share.of(u64::from(whole)) as u32)
+            .collect();
     }
+    let mut workers = vec![1; processors.len()];
+    for _ in hosts..whole {
+        let has_room = |nth: &usize| (workers[*nth] as usize) < processors[*nth];
+        let next = (0..processors.len())
+            .filter(has_room)
+            .min_by_key(|nth| workers[*nth]);
+        next.into_iter().for_each(|nth| workers[nth] += 1);
+    }
+    workers
 }
 
 #[cfg(test)]
@@ -408,7 +433,7 @@ mod tests {
     #[test]
     fn of_few_connections_fewer_are_left_on_all_hosts_together() {
         let left = |left, own: &[u32]| -> Vec<(f64, bool)> {
-            let all = fewer(LeverSetting::FREE, left, own).into_iter();
+            let all = places(LeverSetting::FREE, left, own).into_iter();
             all.map(|of| (of.in_flight, of.clients == Clients::Rests))
                 .collect()
         };
@@ -439,9 +464,14 @@ mod tests {
 
     #[test]
     fn workers_follow_processors_where_each_has_one() {
-        assert_eq!(workers(7, &[4, 1, 2]), [4, 1, 2]);
-        assert_eq!(workers(3, &[4, 1, 2]), [1, 1, 1]);
-        assert_eq!(workers(5, &[4, 1, 2]), [2, 2, 1]);
-        assert_eq!(workers(1, &[4, 1, 2]), [1, 1, 1]);
+        let of = |whole| workers(whole, 7, &[4, 1, 2]);
+        assert_eq!(of(7), [4, 1, 2]);
+        assert_eq!(of(3), [1, 1, 1]);
+        assert_eq!(of(5), [2, 1, 2]);
+        assert_eq!(of(1), [1, 1, 1]);
+        assert_eq!(of(9), [3, 3, 3]);
+        // A host of two processors beside one of many, and three hosts of four, one of which is lost.
+        assert_eq!(workers(16, 34, &[2, 32]), [2, 14]);
+        assert_eq!(workers(12, 12, &[4, 4]), [4, 4]);
     }
 }

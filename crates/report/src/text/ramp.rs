@@ -117,7 +117,7 @@ pub(crate) fn table(page: &mut Page, record: &Record) {
     );
     let depth = |step: &Step| step.load.in_flight_per_connection;
     if steps.iter().any(|step| depth(step) != depth(&steps[0])) {
-        let depths = column(steps, |step| number::whole(u64::from(depth(step))));
+        let depths = column(steps, |step| number::depth(depth(step)));
         table.push(Column::numbers("depth", 1, depths));
     }
     table.push(

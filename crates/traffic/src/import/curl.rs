@@ -1,11 +1,10 @@
 //! A line of curl, word by word.
 
 use wallfinder_model::traffic::{Part, Request, Traffic};
-use wallfinder_wire::mix::Spelling;
 
 use super::{
-    Imported, IsSecret, Secrets, as_body, body_without_secrets, fields, literal, request,
-    without_secrets,
+    Imported, IsSecret, Secrets, as_body, body_without_secrets, encoded, fields, literal, request,
+    set_type, strange_bodies, without_secrets,
 };
 
 /// Flags without a value that say nothing of the request.
@@ -85,7 +84,7 @@ pub fn from_curl(words: &[String], is_secret: IsSecret<'_>) -> Result<Imported, 
             }
             "-d" | "--data" | "--data-ascii" | "--data-binary" => data.push(Data::Given(value()?)),
             "--data-raw" => data.push(Data::Plain(value()?)),
-            "--data-urlencode" => data.push(Data::Plain(encoded(&value()?))),
+            "--data-urlencode" => data.push(Data::Plain(spelled(&value()?)?)),
             "--json" => {
                 data.push(Data::Given(value()?));
                 for name in ["content-type", "accept"] {
@@ -109,7 +108,7 @@ pub fn from_curl(words: &[String], is_secret: IsSecret<'_>) -> Result<Imported, 
             "-G" | "--get" => is_query = true,
             "-I" | "--head" => is_head = true,
             "-L" | "--location" => follows = true,
-            "--url" => url = Some(value()?),
+            "--url" => set_once(&mut url, value()?)?,
             flag if SILENT.contains(&flag) => {}
             flag if SILENT_WITH_VALUE.contains(&flag) => drop(value()?),
             flag if flag.starts_with('-') && flag.len() > 1 => {
@@ -117,11 +116,18 @@ pub fn from_curl(words: &[String], is_secret: IsSecret<'_>) -> Result<Imported, 
                     "the flag {flag} of curl is not known: leave it out, or write it into the traffic file"
                 ));
             }
-            _ => url = Some(word.to_owned()),
+            _ => set_once(&mut url, word.to_owned())?,
         }
     }
     let url = url.ok_or("the command has no URL")?;
     let (origin, mut target) = place(&url);
+    let of_files = data.iter().filter(|data| data.is_file()).count();
+    if of_files > 0 && (is_query || data.len() > 1) {
+        return Err(
+            "`-d @FILE` stands beside other data, or in a query: write what is in the file into the command"
+                .to_owned(),
+        );
+    }
     if is_query && !data.is_empty() {
         let mark = if target.contains('?') { '&' } else { '?' };
         target = format!("{target}{mark}{}", joined(&data));
@@ -142,32 +148,34 @@ pub fn from_curl(words: &[String], is_secret: IsSecret<'_>) -> Result<Imported, 
     kind.header = fields(fields_given, is_secret, &mut secrets);
     kind.multipart = parts;
     kind.follow = follows.then_some(5);
+    let mut left_out = Vec::new();
     if !data.is_empty() {
-        let form = "application/x-www-form-urlencoded".to_owned();
-        let content_type = kind
-            .header
-            .entry("content-type".to_owned())
-            .or_insert(form)
-            .clone();
-        kind.body = Some(match data.as_slice() {
-            // The name of a file.
-            [Data::Given(file)] if file.starts_with('@') => file.clone(),
-            all => as_body(&body_without_secrets(
-                &joined(all),
-                &content_type,
-                is_secret,
-                &mut secrets,
-            )),
-        });
+        set_type(&mut kind.header, "application/x-www-form-urlencoded");
+        kind.body = match data.as_slice() {
+            [file] if file.is_file() => Some(file.text().to_owned()),
+            all => body_without_secrets(&joined(all), is_secret, &mut secrets)
+                .map(|body| as_body(&body)),
+        };
+        left_out.extend(strange_bodies(usize::from(kind.body.is_none())));
     }
+    left_out.extend(secrets.said());
     Ok(Imported {
         traffic: Traffic {
             request: vec![kind],
             ..Traffic::default()
         },
         origin,
-        left_out: secrets.said().into_iter().collect(),
+        left_out,
     })
+}
+
+fn set_once(url: &mut Option<String>, given: String) -> Result<(), String> {
+    match url.replace(given) {
+        None => Ok(()),
+        Some(first) => Err(format!(
+            "the command has a second URL behind {first}: a request has one"
+        )),
+    }
 }
 
 /// What a flag gives for the body.
@@ -178,25 +186,33 @@ enum Data {
     Plain(String),
 }
 
-fn joined(data: &[Data]) -> String {
-    let texts = data.iter().map(|data| match data {
-        Data::Given(text) | Data::Plain(text) => text.as_str(),
-    });
-    texts.collect::<Vec<&str>>().join("&")
+impl Data {
+    fn text(&self) -> &str {
+        match self {
+            Data::Given(text) | Data::Plain(text) => text,
+        }
+    }
+
+    /// Whether it is the name of a file.
+    fn is_file(&self) -> bool {
+        matches!(self, Data::Given(text) if text.starts_with('@'))
+    }
 }
 
-/// `name=content` or `=content`, its content as a form has it.
-fn encoded(text: &str) -> String {
-    let (name, content) = match text.split_once('=') {
-        Some((name, content)) => (name, content),
-        None => ("", text),
-    };
-    let mut all = Vec::new();
-    Spelling::Url.spell(content.as_bytes(), |part| all.extend_from_slice(part));
-    let content = String::from_utf8_lossy(&all);
-    match name.is_empty() {
-        true => content.into_owned(),
-        false => format!("{name}={content}"),
+fn joined(data: &[Data]) -> String {
+    let texts: Vec<&str> = data.iter().map(Data::text).collect();
+    texts.join("&")
+}
+
+/// `name=content`, `=content` or `content`, its content as a form has it.
+fn spelled(text: &str) -> Result<String, String> {
+    match text.split_once('=') {
+        Some(("", content)) => Ok(encoded(content)),
+        Some((name, content)) => Ok(format!("{name}={}", encoded(content))),
+        None if text.contains('@') => Err(format!(
+            "--data-urlencode {text} names a file: write what is in it into the command"
+        )),
+        None => Ok(encoded(text)),
     }
 }
 
@@ -266,7 +282,7 @@ fn place(url: &str) -> (Option<String>, String) {
     (Some(format!("{scheme}://{host}")), path)
 }
 
-/// `name=value`, `name=@file;type=image/png`.
+/// `name=value;type=text/plain`, `name=@file;type=image/png`.
 fn part(
     text: &str,
     may_be_file: bool,
@@ -280,27 +296,41 @@ fn part(
         name: name.to_owned(),
         ..Part::default()
     };
-    match value.strip_prefix(['@', '<']).filter(|_| may_be_file) {
-        None if is_secret(name) => {
-            secrets.note(&format!("`{name}` of a body"));
-            part.value = Some("left-out".to_owned());
-        }
-        None => part.value = Some(literal(value)),
-        Some(file) => {
-            let mut words = file.split(';');
-            part.file = words.next().map(Into::into);
-            for word in words {
-                match word.split_once('=') {
-                    Some(("type", media_type)) => part.media_type = Some(media_type.to_owned()),
-                    Some(("filename", filename)) => {
-                        part.filename = Some(filename.trim_matches('"').to_owned())
-                    }
-                    _ => {}
-                }
+    if !may_be_file {
+        set_value(&mut part, value, is_secret, secrets);
+        return Ok(part);
+    }
+    if value.starts_with('<') {
+        return Err(format!(
+            "-F {name}=<FILE sends what is in the file as a value: write it into the command"
+        ));
+    }
+    let mut words = value.split(';');
+    let first = words.next().unwrap_or_default();
+    match first.strip_prefix('@') {
+        Some(file) => part.file = Some(file.into()),
+        None => set_value(&mut part, first, is_secret, secrets),
+    }
+    for word in words {
+        match word.split_once('=') {
+            Some(("type", media_type)) => part.media_type = Some(media_type.to_owned()),
+            Some(("filename", filename)) => {
+                part.filename = Some(filename.trim_matches('"').to_owned())
             }
+            _ => {}
         }
     }
     Ok(part)
+}
+
+fn set_value(part: &mut Part, value: &str, is_secret: IsSecret<'_>, secrets: &mut Secrets) {
+    part.value = Some(match is_secret(&part.name) {
+        true => {
+            secrets.note(&format!("`{}` of a body", part.name));
+            "left-out".to_owned()
+        }
+        false => literal(value),
+    });
 }
 
 #[cfg(test)]
@@ -336,8 +366,26 @@ mod tests {
         let query = of("curl|-G|-L|h?b=2|-d|a=1").unwrap();
         assert_eq!(query.traffic.request[0].get.as_deref(), Some("/?b=2&a=1"));
         assert_eq!(query.traffic.request[0].follow, Some(5));
-        let raw = of("curl|h/a|--data-raw|@x|-F|password=s3").unwrap();
-        assert_eq!(raw.traffic.request[0].body.as_deref(), Some("@@x"));
+        let raw = of("curl|h/a|--data-raw|@x=1|-F|password=s3").unwrap();
+        assert_eq!(raw.traffic.request[0].body, None, "{:?}", raw.left_out);
+        let file = of("curl|h/a|-d|@x.json").unwrap();
+        assert_eq!(file.traffic.request[0].body.as_deref(), Some("@x.json"));
+        // JSON without its type, and what is neither JSON nor a form.
+        let json = of("curl|-d|{\"user\":\"ann\",\"password\":\"s3\"}|h/login").unwrap();
+        assert_eq!(
+            json.traffic.request[0].body.as_deref(),
+            Some("{\"password\":\"left-out\",\"user\":\"ann\"}")
+        );
+        let strange = of("curl|-d|<a password=\"s3\"/>|h/login").unwrap();
+        assert_eq!(strange.traffic.request[0].body, None);
+        for made in [&json, &strange] {
+            assert!(!made.written().contains("s3"), "{}", made.written());
+        }
+        assert!(
+            strange.left_out[0].contains("1 body"),
+            "{:?}",
+            strange.left_out
+        );
         assert_eq!(
             raw.traffic.request[0].multipart[0].value.as_deref(),
             Some("left-out")
@@ -347,7 +395,7 @@ mod tests {
             spelled.traffic.request[0].get.as_deref(),
             Some("/a?q=a%20b")
         );
-        let parts = of("curl|h/up|-F|a=1|-F|f=@x.png;type=image/png")
+        let parts = of("curl|h/up|-F|a=1;type=text/css|-F|f=@x.png;type=image/png")
             .unwrap()
             .traffic
             .request[0]
@@ -357,12 +405,25 @@ mod tests {
             (parts[1].file.as_deref(), parts[1].media_type.as_deref()),
             (Some("x.png".as_ref()), Some("image/png"))
         );
+        assert_eq!(
+            (parts[0].value.as_deref(), parts[0].media_type.as_deref()),
+            (Some("1"), Some("text/css"))
+        );
     }
 
     #[test]
     fn what_is_not_known_is_named() {
         assert!(of("curl|-s").expect_err("no URL").contains("no URL"));
-        assert!(of("curl|--ntlm|h").expect_err("a flag").contains("--ntlm"));
+        for (line, part) in [
+            ("curl|--ntlm|h", "--ntlm"),
+            ("curl|h/a|h/b", "second URL"),
+            ("curl|h|-d|a=1|-d|@f", "-d @FILE"),
+            ("curl|h|-G|-d|@f", "-d @FILE"),
+            ("curl|h|--data-urlencode|a@f", "names a file"),
+            ("curl|h|-F|a=<f", "-F a=<FILE"),
+        ] {
+            assert!(of(line).expect_err(line).contains(part), "{line}");
+        }
         assert!(
             of("curl|h|-H")
                 .expect_err("no value")

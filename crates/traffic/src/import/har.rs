@@ -8,8 +8,8 @@ use wallfinder_wire::mix::KINDS_MAX;
 
 use super::stamps::{nanos, stamp};
 use super::{
-    Imported, IsSecret, Log, Logged, Secrets, as_body, body_without_secrets, counted, fields,
-    request, route, unused, without_secrets,
+    Imported, IsSecret, Log, Logged, Secrets, as_body, body_without_secrets, counted, encoded,
+    fields, request, route, set_type, strange_bodies, unused, without_secrets,
 };
 
 /// Shorter pauses between two requests are the browser's, and no thought.
@@ -25,16 +25,37 @@ struct Entry<'h> {
     request: &'h Value,
 }
 
+/// What an entry has of a body.
+enum Body {
+    /// Its type, and its text.
+    Text(String, String),
+    /// Parts that are files, of which a HAR has the names.
+    Files,
+}
+
 impl Entry<'_> {
-    /// The body, and its type.
-    fn body(&self) -> Option<(String, String)> {
+    fn body(&self) -> Option<Body> {
         let data = self.request.get("postData")?;
         let mime = data
             .get("mimeType")
             .and_then(Value::as_str)
             .unwrap_or_default();
-        let text = data.get("text").and_then(Value::as_str)?;
-        Some((mime.to_owned(), text.to_owned()))
+        let text = data.get("text").and_then(Value::as_str);
+        let form = || {
+            let params = data.get("params")?.as_array()?;
+            let pair = |param: &Value| {
+                let value = param.get("value").and_then(Value::as_str);
+                let name = param.get("name")?.as_str()?;
+                Some(format!("{}={}", encoded(name), encoded(value?)))
+            };
+            params.iter().map(pair).collect::<Option<Vec<String>>>()
+        };
+        let has_params = data.get("params").is_some();
+        let text = text.map(str::to_owned);
+        match text.or_else(|| form().map(|pairs| pairs.join("&"))) {
+            Some(text) => Some(Body::Text(mime.to_owned(), text)),
+            None => has_params.then_some(Body::Files),
+        }
     }
 }
 
@@ -156,17 +177,7 @@ pub fn from_har(text: &str, is_secret: IsSecret<'_>) -> Result<Imported, String>
     let mut names = BTreeSet::new();
     let mut ended_ns = None;
     let (mut unknown, mut behind) = (0, 0);
-    let parts = entries
-        .iter()
-        .filter(|entry| entry.body().is_some_and(|(mime, _)| !is_told(&mime)))
-        .count();
-    if parts > 0 {
-        left_out.push(format!(
-            "{} of parts, which may hold secrets: write them as multipart",
-            bodies(parts)
-        ));
-    }
-    let has_cookies = entries.iter().any(|entry| has_field(entry, "cookie"));
+    let mut strange = 0;
     for entry in &entries {
         if steps.len() == KINDS_MAX {
             behind += 1;
@@ -187,15 +198,19 @@ pub fn from_har(text: &str, is_secret: IsSecret<'_>) -> Result<Imported, String>
             Some((field.get("name")?.as_str()?, field.get("value")?.as_str()?))
         });
         step.header = fields(given, is_secret, &mut secrets);
-        if let Some((mime, body)) = entry.body().filter(|(mime, _)| is_told(mime)) {
-            step.body = Some(as_body(&body_without_secrets(
-                &body,
-                &mime,
-                is_secret,
-                &mut secrets,
-            )));
-            if !mime.is_empty() {
-                step.header.entry("content-type".to_owned()).or_insert(mime);
+        if let Some(body) = entry.body() {
+            let known = match body {
+                Body::Text(mime, text) => {
+                    body_without_secrets(&text, is_secret, &mut secrets).map(|text| (mime, text))
+                }
+                Body::Files => None,
+            };
+            match known {
+                Some((mime, text)) => {
+                    step.body = Some(as_body(&text));
+                    set_type(&mut step.header, &mime);
+                }
+                None => strange += 1,
             }
         }
         let pause_ns = ended_ns.map_or(0, |ended: u64| entry.at_ns.saturating_sub(ended));
@@ -220,12 +235,14 @@ pub fn from_har(text: &str, is_secret: IsSecret<'_>) -> Result<Imported, String>
     if steps.is_empty() {
         return Err("there is no request in it that could be sent".to_owned());
     }
+    left_out.extend(strange_bodies(strange));
     left_out.extend(secrets.said());
     Ok(Imported {
         traffic: Traffic {
             session: vec![Session {
                 name: "recorded".to_owned(),
-                cookies: has_cookies,
+                // A browser keeps them, and one that saves without secrets leaves them out.
+                cookies: true,
                 steps,
                 ..Session::default()
             }],
@@ -233,26 +250,6 @@ pub fn from_har(text: &str, is_secret: IsSecret<'_>) -> Result<Imported, String>
         },
         origin: Some(origin),
         left_out,
-    })
-}
-
-fn bodies(count: usize) -> String {
-    match count {
-        1 => "1 body".to_owned(),
-        count => format!("{count} bodies"),
-    }
-}
-
-/// Whether it is known where secrets stand in a body of this type.
-fn is_told(mime: &str) -> bool {
-    !mime.starts_with("multipart/")
-}
-
-fn has_field(entry: &Entry<'_>, name: &str) -> bool {
-    let fields = entry.request.get("headers").and_then(Value::as_array);
-    fields.into_iter().flatten().any(|field| {
-        let named = field.get("name").and_then(Value::as_str);
-        named.is_some_and(|named| named.eq_ignore_ascii_case(name))
     })
 }
 
@@ -271,7 +268,10 @@ pub fn logged(text: &str) -> Result<Log, String> {
         at_ns: entry.at_ns,
         method: entry.method.to_owned(),
         target: entry.target.clone(),
-        body: entry.body().map(|(mime, body)| (mime, body.into_bytes())),
+        body: match entry.body() {
+            Some(Body::Text(mime, text)) => Some((mime, text.into_bytes())),
+            Some(Body::Files) | None => None,
+        },
     });
     Ok(Log {
         requests: made.collect(),
@@ -335,6 +335,38 @@ mod tests {
             crate::TrafficFile::parse("t", &text).expect(&text).traffic,
             made.traffic
         );
+    }
+
+    #[test]
+    fn bodies_are_kept_where_it_is_known_where_secrets_stand_in_them() {
+        let with = |data: &str| {
+            let har = format!(
+                r#"{{"log": {{"entries": [{{"startedDateTime": "2026-01-01T10:00:00Z", "request":
+                {{"method": "POST", "url": "http://h/a", "headers": [], "postData": {data}}}}}]}}}}"#
+            );
+            let made = from_har(&har, &telling).expect(&har);
+            assert!(!made.written().contains("s3"), "{}", made.written());
+            let is_strange = made.left_out.iter().any(|line| line.contains("1 body"));
+            let step = made.traffic.session[0].steps[0].clone();
+            assert_eq!(is_strange, step.body.is_none(), "{:?}", made.left_out);
+            step
+        };
+        // `fetch` says that JSON is text.
+        let told = with(r#"{"mimeType": "text/plain", "text": "{\"password\": \"s3\"}"}"#);
+        assert_eq!(told.body.as_deref(), Some(r#"{"password":"left-out"}"#));
+        assert_eq!(told.header["content-type"], "text/plain");
+        let params = r#"[{"name": "a b", "value": "1&2"}, {"name": "password", "value": "s3"}]"#;
+        let form = with(&format!(
+            r#"{{"mimeType": "env:HOME", "params": {params}}}"#
+        ));
+        assert_eq!(form.body.as_deref(), Some("a%20b=1%262&password=left-out"));
+        assert!(!form.header.contains_key("content-type"));
+        for strange in [
+            r#"{"mimeType": "text/xml", "text": "<a password='s3'/>"}"#,
+            r#"{"mimeType": "multipart/form-data", "params": [{"name": "f", "fileName": "s3.png"}]}"#,
+        ] {
+            assert_eq!(with(strange).body, None);
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use fastrand::Rng;
 use serde_json::Value;
 use wallfinder_model::traffic::{Data, RowOrder, Scalar, Traffic};
+use wallfinder_wire::mix::Spelling;
 
 use super::stamps::{seconds, stamp};
 use super::{
@@ -130,10 +131,19 @@ fn json_fields(line: &str) -> Option<BTreeMap<String, String>> {
         let known = match name.to_ascii_lowercase().trim_start_matches(['@', ':']) {
             "request" => "request",
             "method" | "request_method" | "requestmethod" | "http_method" => "request_method",
-            "uri" | "request_uri" | "path" | "requestpath" | "url" | "target" => "request_uri",
-            "ts" | "time" | "timestamp" | "msec" | "time_iso8601" | "time_local" => "time",
+            "request_uri" | "requesturi" | "requestpath" => "request_uri",
+            "uri" | "path" => "uri",
+            "url" | "target" => "url",
+            "args" | "query_string" => "args",
+            "msec" => "msec",
+            "time_iso8601" => "time_iso8601",
+            "time_local" => "time_local",
+            "ts" | "time" | "timestamp" => "time",
             "starttime" | "start_time" | "startutc" | "startlocal" => "began",
-            "request_time" | "duration" | "latency" => "request_time",
+            "request_time" => "request_time",
+            // Caddy's, which has the request in an object, is in seconds.
+            "duration" if inner.is_some() => "request_time",
+            "duration" | "latency" => "took",
             _ => continue,
         };
         fields.insert(known.to_owned(), text);
@@ -150,6 +160,7 @@ pub fn logged(text: &str, format: &Format, has_stamps: bool) -> Result<Log, Stri
     let mut log = Log::default();
     let mut strange: Option<(usize, &str)> = None;
     let (mut strangers, mut unstamped, mut are_fine) = (0, 0, 0_u64);
+    let mut are_at_their_ends = false;
     for (line, at) in text.lines().zip(1..) {
         if line.trim().is_empty() || line.starts_with('#') {
             continue;
@@ -164,6 +175,12 @@ pub fn logged(text: &str, format: &Format, has_stamps: bool) -> Result<Log, Stri
             continue;
         };
         let found = fields.as_ref().and_then(began);
+        let has = |name: &str| {
+            fields
+                .as_ref()
+                .is_some_and(|fields| fields.contains_key(name))
+        };
+        are_at_their_ends |= has("took") && !has("began") && !has("request_time");
         if let Some((_, is_coarse)) = found {
             are_fine += u64::from(!is_coarse);
         } else if has_stamps {
@@ -199,6 +216,12 @@ pub fn logged(text: &str, format: &Format, has_stamps: bool) -> Result<Log, Stri
         log.left_out
             .push(format!("{} without a time", counted(unstamped, "line")));
     }
+    if are_at_their_ends && has_stamps {
+        log.left_out.push(
+            "how long requests took, for its unit is not known: they begin at their stamps"
+                .to_owned(),
+        );
+    }
     // Some stamps of a log with parts of seconds have none.
     log.is_coarse = are_fine == 0;
     log.requests.sort_by_key(|request| request.at_ns);
@@ -215,18 +238,22 @@ fn made(fields: &BTreeMap<String, String>) -> Option<(String, String)> {
         }
         None => {
             let method = fields.get("request_method").map_or("GET", String::as_str);
-            let target = fields.get("request_uri").cloned().or_else(|| {
+            let path_and_args = || {
                 let path = fields.get("uri")?;
-                Some(
-                    match fields
-                        .get("args")
-                        .filter(|args| !args.is_empty() && *args != "-")
-                    {
-                        Some(args) => format!("{path}?{args}"),
-                        None => path.clone(),
-                    },
-                )
-            });
+                let args = fields
+                    .get("args")
+                    .map_or("", |args| args.trim_start_matches('?'));
+                let has_args = !path.contains('?') && !args.is_empty() && args != "-";
+                Some(if has_args {
+                    format!("{path}?{args}")
+                } else {
+                    path.clone()
+                })
+            };
+            let target = fields.get("request_uri").cloned();
+            let target = target
+                .or_else(path_and_args)
+                .or_else(|| fields.get("url").cloned());
             (method.to_owned(), target?)
         }
     };
@@ -276,17 +303,14 @@ fn began(fields: &BTreeMap<String, String>) -> Option<(u64, bool)> {
         return Some((stamp.at_ns, stamp.is_coarse));
     }
     let names = ["msec", "time_iso8601", "time_local", "time"];
-    let stamp = names.iter().find_map(|name| stamp(fields.get(*name)?))?;
+    let stamps = names.iter().filter_map(|name| stamp(fields.get(*name)?));
+    // The one that tells most, and else the first.
+    let stamp = stamps.min_by_key(|stamp| stamp.is_coarse)?;
     let took_ns = fields
         .get("request_time")
         .and_then(|text| seconds(text))
         .unwrap_or(0);
-    let at_ns = match stamp.is_coarse {
-        // Within the second nothing is known, and the request's own time says nothing.
-        true => stamp.at_ns,
-        false => stamp.at_ns.saturating_sub(took_ns),
-    };
-    Some((at_ns, stamp.is_coarse))
+    Some((stamp.at_ns.saturating_sub(took_ns), stamp.is_coarse))
 }
 
 /// A mix of the log's routes by how often each was asked, with the paths that were asked as rows. A log holds no bodies:
@@ -336,7 +360,7 @@ pub fn from_log(
     for (nth, ((method, route), targets)) in by_count.into_iter().enumerate() {
         let weight = u32::try_from(targets.len()).unwrap_or(u32::MAX);
         let is_one = targets.iter().all(|target| *target == targets[0]);
-        let mut kind = request(method, &targets[0]).expect("there is a key for it");
+        let mut kind = request(method, &as_path(&targets[0])).expect("there is a key for it");
         if !is_one {
             let table = format!("paths_{}", nth + 1);
             let path = format!("{{{table}.path|raw}}");
@@ -373,6 +397,13 @@ pub fn from_log(
         origin: None,
         left_out,
     })
+}
+
+/// As a path stands in a request: what may not is spelled.
+fn as_path(target: &str) -> String {
+    let mut all = Vec::new();
+    Spelling::Path.spell(target.as_bytes(), |part| all.extend_from_slice(part));
+    String::from_utf8_lossy(&all).into_owned()
 }
 
 /// So many of them, each as likely as any other, so that what is asked often stays so.
@@ -432,6 +463,10 @@ mod tests {
         assert!(!text.contains("s3"));
         let file = crate::TrafficFile::parse("t", &text).expect(&text);
         assert_eq!(file.traffic, made.traffic);
+        let odd = "10.0.0.1 - - [10/Oct/2000:13:55:36 -0700] \"GET /caf\\xC3\\xA9?a=b%20c HTTP/1.1\" 200 2\n";
+        let odd = from_log(odd, &format, &telling, 1).expect("it is one");
+        let path = odd.traffic.request[0].get.as_deref();
+        assert_eq!(path, Some("/caf%C3%A9?a=b%20c"));
     }
 
     #[test]
@@ -450,6 +485,12 @@ mod tests {
             .collect();
         assert_eq!(shown, [(1_000_050, "/a"), (1_000_300, "/b")]);
         assert!(!log.is_coarse);
+        // Of a whole second too: it ended in it, and began so long before.
+        let format = Format::parse("[$time_local] $request_time \"$request\"").unwrap();
+        let line = "[10/Oct/2000:13:55:36 -0700] 2.500 \"GET /slow HTTP/1.1\"\n";
+        let slow = logged(line, &format, true).unwrap();
+        assert_eq!(slow.requests[0].at_ns, 971_211_333_500_000_000);
+        assert!(slow.is_coarse);
         let coarse = logged(COMBINED_LOG, &Format::parse("common").unwrap(), true).unwrap();
         assert!(coarse.is_coarse);
         assert_eq!(coarse.requests.len(), 5);
@@ -471,6 +512,27 @@ mod tests {
         let envoy = r#"{"start_time":"2022-03-09T21:30:01.250Z","method":"GET","path":"/d","duration":250}"#;
         let log = logged(envoy, &Format::Json, true).unwrap();
         assert_eq!(log.requests[0].at_ns % 1_000_000_000, 250_000_000);
+        // nginx's own path, with its query, beside the one that it was rewritten to; and the finest stamp.
+        let both = r#"{"msec":"1646861401.520","time_local":"09/Mar/2022:21:30:01 +0000","request_uri":"/e?q=1","uri":"/index.php","args":"x=2"}"#;
+        let apart = r#"{"time_local":"09/Mar/2022:21:30:02 +0000","uri":"/f","args":"q=1"}"#;
+        let log = logged(&format!("{both}\n{apart}\n"), &Format::Json, true).unwrap();
+        let shown: Vec<&str> = log
+            .requests
+            .iter()
+            .map(|made| made.target.as_str())
+            .collect();
+        assert_eq!(shown, ["/e?q=1", "/f?q=1"]);
+        assert!(!log.is_coarse);
+        assert_eq!(log.requests[0].at_ns % 1_000_000_000, 520_000_000);
+        // Echo's is in nanoseconds, others' in milliseconds: nothing is taken off a stamp for it.
+        let echo = r#"{"time":"2022-03-09T21:30:01.25Z","method":"GET","uri":"/g","latency":14743,"latency_human":"14.743µs"}"#;
+        let log = logged(echo, &Format::Json, true).unwrap();
+        assert_eq!(log.requests[0].at_ns % 1_000_000_000, 250_000_000);
+        assert!(
+            log.left_out[0].contains("its unit is not known"),
+            "{:?}",
+            log.left_out
+        );
         // A stamp of microseconds, and one on the second among others.
         let fine =
             "{\"ts\":1646861401520000,\"uri\":\"/\"}\n{\"ts\":1646861402,\"uri\":\"/\\\\x41\"}\n";

@@ -14,6 +14,7 @@ use std::collections::BTreeSet;
 
 use wallfinder_model::scenario::Reference;
 use wallfinder_model::traffic::{Request, Scalar, Traffic};
+use wallfinder_wire::mix::Spelling;
 
 pub use curl::from_curl;
 pub use har::{from_har, logged as har_logged};
@@ -193,42 +194,71 @@ fn fields<'f>(
     kept
 }
 
+/// The type of a body, where the fields do not tell it. One that would be read from a variable or a file is none.
+fn set_type(header: &mut BTreeMap<String, String>, media_type: &str) {
+    if !media_type.is_empty() && Reference::of(media_type).is_none() {
+        let place = header.entry("content-type".to_owned());
+        place.or_insert_with(|| literal(media_type));
+    }
+}
+
+/// As a part of a path, a query or a form.
+fn encoded(text: &str) -> String {
+    let mut all = Vec::new();
+    Spelling::Url.spell(text.as_bytes(), |part| all.extend_from_slice(part));
+    String::from_utf8_lossy(&all).into_owned()
+}
+
 /// A text that has no places: braces that would be read as one are doubled.
 pub(crate) fn literal(text: &str) -> String {
     crate::slots::literal(text)
 }
 
-/// A body without the values of members and fields that are secret.
+/// A body without the values of members and fields that are secret: of JSON, of lines of JSON, or of a form, whatever its
+/// type says. `None`: it is none of these, and it is not known where secrets stand in it.
 fn body_without_secrets(
     body: &str,
-    content_type: &str,
     is_secret: IsSecret<'_>,
     secrets: &mut Secrets,
-) -> String {
-    if content_type.contains("json")
-        && let Ok(mut value) = serde_json::from_str::<serde_json::Value>(body)
-    {
+) -> Option<String> {
+    let mut json = |text: &str| {
+        let mut value: serde_json::Value = serde_json::from_str(text).ok()?;
         let before = value.clone();
         blank(&mut value, is_secret, secrets);
-        return match value == before {
-            true => body.to_owned(),
+        Some(match value == before {
+            true => text.to_owned(),
             false => value.to_string(),
-        };
+        })
+    };
+    if body.is_empty() {
+        return Some(String::new());
     }
-    if content_type.contains("x-www-form-urlencoded") {
-        let pair = |pair: &str| {
-            let name = pair.split('=').next().unwrap_or_default();
-            match is_secret(name) {
-                true => {
-                    secrets.note(&format!("`{name}` of a body"));
-                    format!("{name}=left-out")
-                }
-                false => pair.to_owned(),
+    if let Some(whole) = json(body) {
+        return Some(whole);
+    }
+    let lines = body.lines().map(|line| match line.trim().is_empty() {
+        true => Some(line.to_owned()),
+        false => json(line),
+    });
+    if let Some(lines) = lines.collect::<Option<Vec<String>>>() {
+        return Some(lines.join("\n"));
+    }
+    let pair = |pair: &str| {
+        let (name, _) = pair.split_once('=')?;
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~%+[]*".contains(&byte);
+        if name.is_empty() || !name.bytes().all(is_plain) || pair.contains(char::is_whitespace) {
+            return None;
+        }
+        Some(match is_secret(name) {
+            true => {
+                secrets.note(&format!("`{name}` of a body"));
+                format!("{name}=left-out")
             }
-        };
-        return body.split('&').map(pair).collect::<Vec<String>>().join("&");
-    }
-    body.to_owned()
+            false => pair.to_owned(),
+        })
+    };
+    let pairs = body.split('&').map(pair);
+    Some(pairs.collect::<Option<Vec<String>>>()?.join("&"))
 }
 
 /// Values of members that are secret are written over.
@@ -298,6 +328,18 @@ fn unused(name: &str, names: &mut BTreeSet<String>) -> String {
     own
 }
 
+/// What is said of bodies in which it is not known where secrets stand; nothing of none.
+fn strange_bodies(count: usize) -> Option<String> {
+    let bodies = match count {
+        0 => return None,
+        1 => "1 body".to_owned(),
+        count => format!("{count} bodies"),
+    };
+    Some(format!(
+        "{bodies}, in which it is not known where secrets stand: write them in as body, or as multipart"
+    ))
+}
+
 /// `12 requests`.
 fn counted(count: usize, what: &str) -> String {
     let s = if count == 1 { "" } else { "s" };
@@ -328,28 +370,39 @@ mod tests {
         ];
         let kept = fields(given.into_iter(), &telling, &mut secrets);
         assert_eq!(kept, [("accept".to_owned(), "*/*".to_owned())].into());
-        let body = body_without_secrets(
-            "{\"user\":{\"password\":\"s3\"}}",
-            "application/json",
-            &telling,
-            &mut secrets,
+        let mut body = |body: &str| body_without_secrets(body, &telling, &mut secrets);
+        assert_eq!(
+            body("{\"user\":{\"password\":\"s3\"}}").as_deref(),
+            Some("{\"user\":{\"password\":\"left-out\"}}")
         );
-        assert_eq!(body, "{\"user\":{\"password\":\"left-out\"}}");
-        let deep = "{\"tokens\":[\"s3\",{\"a\":\"s3\"}]}";
-        let deep = body_without_secrets(deep, "application/json", &telling, &mut secrets);
+        let deep = body("{\"tokens\":[\"s3\",{\"a\":\"s3\"}]}").expect("it is JSON");
         assert!(!deep.contains("s3"), "{deep}");
+        let lines = body("{\"a\":1}\n{\"password\":\"s3\"}\n").expect("each is JSON");
+        assert!(
+            lines.starts_with("{\"a\":1}\n") && !lines.contains("s3"),
+            "{lines}"
+        );
+        assert_eq!(
+            body("a=1&password=s3").as_deref(),
+            Some("a=1&password=left-out")
+        );
+        assert_eq!(body("").as_deref(), Some(""));
+        // Where it is not known which part is a secret, none is kept and none is named.
+        for strange in [
+            "{\"password\": s3}",
+            "<login password=\"s3\"/>",
+            "password: s3",
+            "s3",
+            "--x\r\nContent-Disposition: form-data; name=\"password\"\r\n\r\ns3\r\n--x--",
+        ] {
+            assert_eq!(body(strange), None, "{strange}");
+        }
         // What would be read from a variable or a file when it is sent.
         let given = [("X-A", "env:HOME"), ("X-B", "file:/etc/passwd")];
         assert!(fields(given.into_iter(), &telling, &mut secrets).is_empty());
         assert_eq!(as_body("@/etc/passwd"), "@@/etc/passwd");
-        let form = body_without_secrets(
-            "a=1&password=s3",
-            "application/x-www-form-urlencoded",
-            &telling,
-            &mut secrets,
-        );
-        assert_eq!(form, "a=1&password=left-out");
         let said = secrets.said().expect("there are some");
+        assert!(!said.contains("s3"), "{said}");
         for part in [
             "the parameter `token`",
             "`Authorization`",

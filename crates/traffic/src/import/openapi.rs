@@ -5,7 +5,10 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 use wallfinder_model::traffic::{Request, Traffic};
 
-use super::{Imported, as_body, counted, literal, request, unused};
+use super::{
+    Imported, IsSecret, Secrets, as_body, body_without_secrets, counted, encoded, fields, request,
+    set_type, strange_bodies, unused, without_secrets,
+};
 
 /// How deep a schema is followed for an example.
 const DEPTH_MAX: usize = 6;
@@ -13,18 +16,20 @@ const DEPTH_MAX: usize = 6;
 const VALUES_MAX: usize = 2_000;
 /// Operations that are taken.
 const OPERATIONS_MAX: usize = 400;
+const FORM: &str = "application/x-www-form-urlencoded";
 
 /// Requests, each with the same weight, from the description's own examples, or else from its types.
 ///
 /// # Errors
 ///
 /// What has no paths.
-pub fn from_openapi(description: &Value) -> Result<Imported, String> {
+pub fn from_openapi(description: &Value, is_secret: IsSecret<'_>) -> Result<Imported, String> {
     let paths = description.get("paths").and_then(Value::as_object);
     let paths = paths.ok_or("it is no OpenAPI description: it has no paths")?;
     let base = base(description);
     let mut traffic = Traffic::default();
     let (mut unknown, mut behind) = (0, 0);
+    let (mut secrets, mut missing) = (Secrets::default(), Missing::default());
     let mut names = BTreeSet::new();
     for (path, item) in paths {
         let item = resolved(description, item);
@@ -49,7 +54,14 @@ pub fn from_openapi(description: &Value) -> Result<Imported, String> {
                 continue;
             }
             let shared = methods.get("parameters");
-            let mut kind = of_operation(description, (&method, &base, path), shared, operation);
+            let mut kind = of_operation(
+                description,
+                (&method, &base, path),
+                shared,
+                operation,
+                is_secret,
+                (&mut secrets, &mut missing),
+            );
             let own = operation.get("operationId").and_then(Value::as_str);
             let name = own.map_or_else(|| format!("{method} {path}"), str::to_owned);
             kind.name = Some(unused(&name, &mut names));
@@ -65,6 +77,20 @@ pub fn from_openapi(description: &Value) -> Result<Imported, String> {
             left_out.push(format!("{} {why}", counted(count, "operation")));
         }
     }
+    if missing.parts > 0 {
+        let bodies = counted(missing.parts, "request");
+        left_out.push(format!(
+            "the bodies of {bodies} of parts: write them in as multipart"
+        ));
+    }
+    if missing.places > 0 {
+        let places = counted(missing.places, "place");
+        left_out.push(format!(
+            "the values of {places} in paths, which no parameter tells of: `x` stands there"
+        ));
+    }
+    left_out.extend(strange_bodies(missing.strange_bodies));
+    left_out.extend(secrets.said());
     let schemes = description
         .pointer("/components/securitySchemes")
         .or_else(|| description.get("securityDefinitions"));
@@ -103,56 +129,104 @@ fn base(description: &Value) -> String {
     path.trim_end_matches('/').to_owned()
 }
 
+/// What of the description comes into no request.
+#[derive(Default)]
+struct Missing {
+    strange_bodies: usize,
+    parts: usize,
+    places: usize,
+}
+
+/// An operation's own parameters, and those of its path that it does not give itself.
+fn parameters<'a>(
+    all: &'a Value,
+    shared: Option<&'a Value>,
+    operation: &'a Value,
+) -> Vec<&'a Value> {
+    let listed = |of: Option<&'a Value>| {
+        let list = of.and_then(Value::as_array).into_iter().flatten();
+        list.map(|parameter| resolved(all, parameter))
+            .collect::<Vec<&Value>>()
+    };
+    let like = |a: &Value, b: &Value| a["name"] == b["name"] && a["in"] == b["in"];
+    let own = listed(operation.get("parameters"));
+    let mut found = listed(shared);
+    found.retain(|shared| !own.iter().any(|own| like(own, shared)));
+    found.extend(own);
+    found
+}
+
 fn of_operation(
     all: &Value,
     (method, base, path): (&str, &str, &str),
     shared: Option<&Value>,
     operation: &Value,
+    is_secret: IsSecret<'_>,
+    (secrets, missing): (&mut Secrets, &mut Missing),
 ) -> Request {
-    let parameters = [shared, operation.get("parameters")];
-    let parameters = parameters
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_array)
-        .flatten();
     let (mut target, mut query) = (format!("{base}{path}"), Vec::new());
-    let mut header = std::collections::BTreeMap::new();
-    for parameter in parameters {
-        let parameter = resolved(all, parameter);
+    let (mut header, mut form) = (Vec::new(), Vec::new());
+    let mut whole = None;
+    let mut has_file = false;
+    for parameter in parameters(all, shared, operation) {
         let text = |key: &str| {
-            parameter
-                .get(key)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
+            let text = parameter.get(key).and_then(Value::as_str);
+            text.unwrap_or_default()
         };
-        let (name, place) = (text("name"), text("in"));
-        let is_required = parameter
-            .get("required")
-            .and_then(Value::as_bool)
-            .unwrap_or(false);
-        let value = || {
-            let schema = parameter.get("schema").unwrap_or(parameter);
-            plain(&given_example(parameter).unwrap_or_else(|| example(all, schema, 0)))
-        };
-        match place {
-            "path" => target = target.replace(&format!("{{{name}}}"), &encoded(&value())),
-            "query" if is_required => query.push(format!("{name}={}", encoded(&value()))),
-            "header" if is_required => {
-                header.insert(name.to_ascii_lowercase(), literal(&value()));
-            }
+        let is_required = parameter.get("required").and_then(Value::as_bool);
+        let is_required = is_required.unwrap_or(false);
+        let (name, schema) = (text("name"), parameter.get("schema").unwrap_or(parameter));
+        let value = || given_example(parameter).unwrap_or_else(|| example(all, schema, 0));
+        let pair = || format!("{}={}", encoded(name), encoded(&plain(&value())));
+        match text("in") {
+            "path" => target = target.replace(&format!("{{{name}}}"), &encoded(&plain(&value()))),
+            "query" if is_required => query.push(pair()),
+            "header" if is_required => header.push((name, plain(&value()))),
+            // Swagger 2.0 has bodies among the parameters.
+            "body" => whole = Some(value()),
+            "formData" if text("type") == "file" => has_file = true,
+            "formData" => form.push(pair()),
             _ => {}
         }
     }
+    missing.places += places_left(&mut target);
     if !query.is_empty() {
         target = format!("{target}?{}", query.join("&"));
     }
+    let target = without_secrets(&target, is_secret, secrets);
     let mut kind = request(method, &target).expect("there is a key for it");
-    kind.header = header;
-    if let Some((media_type, body)) = body(all, operation) {
-        kind.header.insert("content-type".to_owned(), media_type);
-        kind.body = Some(as_body(&body));
+    let given = header.iter().map(|(name, value)| (*name, value.as_str()));
+    kind.header = fields(given, is_secret, secrets);
+    let body = match (whole, form.is_empty()) {
+        _ if has_file => Some(("multipart/form-data".to_owned(), String::new())),
+        (Some(value), _) => Some(("application/json".to_owned(), value.to_string())),
+        (None, false) => Some((FORM.to_owned(), form.join("&"))),
+        (None, true) => body(all, operation),
+    };
+    if let Some((media_type, body)) = body {
+        if media_type.starts_with("multipart/") {
+            missing.parts += 1;
+        } else if let Some(body) = body_without_secrets(&body, is_secret, secrets) {
+            set_type(&mut kind.header, &media_type);
+            kind.body = Some(as_body(&body));
+        } else {
+            missing.strange_bodies += 1;
+        }
     }
     kind
+}
+
+/// A place of the path that no parameter gives is `x`; how many there are.
+fn places_left(target: &mut String) -> usize {
+    let mut count = 0;
+    while let Some(from) = target.find('{') {
+        let Some(length) = target[from..].find('}') else {
+            break;
+        };
+        target.replace_range(from..=from + length, "x");
+        count += 1;
+    }
+    count
 }
 
 /// The body of an operation: the example of its JSON, or of its form.
@@ -163,16 +237,21 @@ fn body(all: &Value, operation: &Value) -> Option<(String, String)> {
     let json = content
         .iter()
         .find(|(media_type, _)| media_type.contains("json"));
-    let (media_type, of) = json.or_else(|| content.iter().next())?;
+    let form = || {
+        content
+            .iter()
+            .find(|(media_type, _)| media_type.as_str() == FORM)
+    };
+    let (media_type, of) = json.or_else(form).or_else(|| content.iter().next())?;
     let value = given_example(of).unwrap_or_else(|| {
         of.get("schema")
             .map_or(Value::Null, |schema| example(all, schema, 0))
     });
-    let text = match (&value, media_type.contains("x-www-form-urlencoded")) {
+    let text = match (&value, media_type == FORM) {
         (Value::Object(members), true) => {
             let pairs = members
                 .iter()
-                .map(|(name, value)| format!("{name}={}", encoded(&plain(value))));
+                .map(|(name, value)| format!("{}={}", encoded(name), encoded(&plain(value))));
             pairs.collect::<Vec<String>>().join("&")
         }
         (Value::String(text), _) if !media_type.contains("json") => text.clone(),
@@ -284,16 +363,10 @@ fn plain(value: &Value) -> String {
     }
 }
 
-/// As a part of a path or a query.
-fn encoded(text: &str) -> String {
-    let mut all = Vec::new();
-    wallfinder_wire::mix::Spelling::Url.spell(text.as_bytes(), |part| all.extend_from_slice(part));
-    String::from_utf8_lossy(&all).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::import::tests::telling;
 
     #[test]
     fn each_operation_is_a_request_with_its_examples() {
@@ -322,7 +395,7 @@ mod tests {
                 "securitySchemes": {"key": {"type": "apiKey"}}
             }
         });
-        let made = from_openapi(&description).expect("it is one");
+        let made = from_openapi(&description, &telling).expect("it is one");
         assert_eq!(made.origin.as_deref(), Some("https://api.example/v1"));
         let kind = |name: &str| {
             let found = made
@@ -353,9 +426,79 @@ mod tests {
             made.traffic
         );
         assert!(
-            from_openapi(&json!({}))
+            from_openapi(&json!({}), &telling)
                 .expect_err("none")
                 .contains("no paths")
+        );
+    }
+
+    #[test]
+    fn secrets_of_a_description_and_what_it_would_have_read_here_are_left_out() {
+        let body = |media_type: &str, example: Value| json!({"content": {media_type: {"example": example}}});
+        let description = json!({"paths": {
+            "/a": {"post": {
+                "parameters": [
+                    {"name": "X-A", "in": "header", "required": true, "example": "env:HOME"},
+                    {"name": "api_key", "in": "query", "required": true, "example": "s3"}
+                ],
+                "requestBody": body("application/json", json!({"password": "s3", "n": 1}))
+            }},
+            "/b": {"post": {"requestBody": body("file:/etc/passwd", json!({"n": 1}))}},
+            "/c": {"post": {"requestBody": body("text/xml", json!("<a password='s3'/>"))}},
+        }});
+        let made = from_openapi(&description, &telling).expect("it is one");
+        let kinds = &made.traffic.request;
+        assert_eq!(kinds[0].post.as_deref(), Some("/a"));
+        assert_eq!(
+            kinds[0].body.as_deref(),
+            Some(r#"{"n":1,"password":"left-out"}"#)
+        );
+        assert!(
+            kinds[1].header.is_empty() && kinds[2].body.is_none(),
+            "{kinds:?}"
+        );
+        let text = made.written();
+        for none in ["s3", "env:HOME", "file:"] {
+            assert!(!text.contains(none), "{none}: {text}");
+        }
+        for named in ["`X-A`", "`api_key`", "`password` of a body", "1 body"] {
+            assert!(text.contains(named), "{named}: {text}");
+        }
+    }
+
+    #[test]
+    fn bodies_and_parameters_are_found_where_each_version_has_them() {
+        let of_path = json!([{"name": "id", "in": "path", "example": 1}, {"name": "q", "in": "query", "required": true, "example": 1}]);
+        let of_operation = json!([{"name": "id", "in": "path", "example": 2}, {"name": "q", "in": "query", "required": true, "example": 2}]);
+        let description = json!({"basePath": "/v2", "paths": {
+            "/own/{id}": {"parameters": of_path, "get": {"parameters": of_operation}},
+            "/unknown/{id}": {"get": {}},
+            "/whole": {"post": {"parameters": [{"name": "pet", "in": "body", "schema": {"properties": {"n": {"type": "integer"}}}}]}},
+            "/form": {"post": {"parameters": [{"name": "a b", "in": "formData", "type": "string", "example": "1&2"}]}},
+            "/file": {"post": {"parameters": [{"name": "f", "in": "formData", "type": "file"}]}},
+            "/parts": {"post": {"requestBody": {"content": {"multipart/form-data": {"example": {"a": "b"}}}}}},
+        }});
+        let made = from_openapi(&description, &telling).expect("it is one");
+        let kind = |path: &str| {
+            let mut all = made.traffic.request.iter();
+            all.find(|kind| {
+                kind.name
+                    .as_deref()
+                    .is_some_and(|name| name.ends_with(path))
+            })
+            .expect(path)
+        };
+        assert_eq!(kind("/own/{id}").get.as_deref(), Some("/v2/own/2?q=2"));
+        assert_eq!(kind("/unknown/{id}").get.as_deref(), Some("/v2/unknown/x"));
+        assert_eq!(kind("/whole").body.as_deref(), Some(r#"{"n":1}"#));
+        assert_eq!(kind("/whole").header["content-type"], "application/json");
+        assert_eq!(kind("/form").body.as_deref(), Some("a%20b=1%262"));
+        assert_eq!(kind("/form").header["content-type"], FORM);
+        assert_eq!((&kind("/file").body, &kind("/parts").body), (&None, &None));
+        let said = made.left_out.join(" ");
+        assert!(
+            said.contains("2 requests of parts") && said.contains("1 place"),
+            "{said}"
         );
     }
 

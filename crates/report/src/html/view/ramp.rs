@@ -136,7 +136,7 @@ fn row(step: &Step, index: usize, top: f64) -> Row {
         index,
         name: step.name.clone(),
         connections: number::whole(u64::from(step.load.connections)),
-        depth: number::whole(u64::from(step.load.in_flight_per_connection)),
+        depth: number::depth(step.load.in_flight_per_connection),
         in_flight: number::amount(step.in_flight_mean),
         asked: maybe(words::rate_asked(&step.load.arrival), number::amount),
         throughput: number::amount(step.throughput),
