@@ -325,9 +325,9 @@ pub struct LinkSummary {
     pub rate_bits: Option<u64>,
     /// Totals in the window.
     pub totals: LinkSample,
-    /// Downlink use of the rate, 0..1.
+    /// Downlink use of the rate, 0..1; above 1.15 where the rate that is stated is not the link's.
     pub downlink_share: Option<f64>,
-    /// Uplink use of the rate, 0..1.
+    /// Uplink use of the rate, likewise.
     pub uplink_share: Option<f64>,
     /// Largest packet in bytes.
     pub mtu: Option<u32>,

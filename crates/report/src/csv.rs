@@ -27,6 +27,7 @@ type PartCell = fn(&PartOf<'_>) -> Cell;
 /// A window, the experiment that it is of, and its throughput over that of its shams.
 #[derive(Debug)]
 pub struct WindowOf<'r> {
+    step: &'r Step,
     experiment: &'r Experiment,
     window: &'r Window,
     relative: Option<f64>,
@@ -477,6 +478,9 @@ pub const INTERVAL_COLUMNS: &[Column<IntervalCell>] = &[
 
 /// The columns of the windows of an experiment.
 pub const WINDOW_COLUMNS: &[Column<WindowCell>] = &[
+    column!("step", "the step that was squeezed", |w| Cell::Text(
+        w.step.name.clone()
+    )),
     column!("round", "round, from 0", |w| Cell::Whole(
         w.window.round.into()
     )),
@@ -491,10 +495,12 @@ pub const WINDOW_COLUMNS: &[Column<WindowCell>] = &[
             })
         })
     ),
-    column!("retained_asked", "what was to be left, 0..1", |w| {
-        Cell::maybe(w.condition().map(|condition| condition.retained))
-    }),
-    column!("retained", "what was left by the check, 0..1", |w| {
+    column!(
+        "retained_asked",
+        "what was to be left, 0..1; above 1 of what was widened",
+        |w| { Cell::maybe(w.condition().map(|condition| condition.retained)) }
+    ),
+    column!("retained", "what was left by the check, likewise", |w| {
         Cell::maybe(w.window.retained)
     }),
     column!("in_force", "1 or 0; empty where it cannot be told", |w| {
@@ -679,14 +685,16 @@ fn row(cells: impl Iterator<Item = Cell>, text: &mut String) {
 }
 
 /// A record's steps as rows: of a `find` the windows of what was squeezed, of an `ab` its
-/// steps by setting and round with their ratios, else [`each_step`].
+/// steps by setting and round with their ratios, else [`each_step`], an empty row and the windows of what was squeezed of them.
 pub fn steps(record: &Record) -> String {
     if record.ab.is_some() {
         ab(record)
-    } else if record.steps.iter().any(|step| step.experiment.is_some()) {
+    } else if !record.steps.iter().any(|step| step.experiment.is_some()) {
+        each_step(record)
+    } else if record.plan.command == "find" {
         windows(record)
     } else {
-        each_step(record)
+        each_step(record) + "\r\n" + &windows(record)
     }
 }
 
@@ -722,14 +730,12 @@ fn parts(record: &Record) -> String {
 /// One row for each window of each experiment.
 pub fn windows(record: &Record) -> String {
     let mut text = header(WINDOW_COLUMNS);
-    for experiment in record
-        .steps
-        .iter()
-        .filter_map(|step| step.experiment.as_ref())
-    {
+    let squeezed = record.steps.iter();
+    for (step, experiment) in squeezed.filter_map(|step| Some((step, step.experiment.as_ref()?))) {
         let relatives = relatives(experiment);
         for (window, relative) in experiment.windows.iter().zip(relatives) {
             let window = WindowOf {
+                step,
                 experiment,
                 window,
                 relative,

@@ -192,11 +192,15 @@ pub fn next(verdict: &Verdict, throughput: f64) -> Option<String> {
         Wall::CoLimited => "lifting what binds now".to_owned(),
         wall => format!("lifting {} alone", wall.words()),
     };
-    let most = ends.map_or(next.ratio, |(_, high)| high.max(next.ratio));
+    // Without an interval nothing says how much more it may be.
+    let (most, bound) = match ends {
+        Some((_, high)) => (high.max(next.ratio), "at most"),
+        None => (next.ratio, "about"),
+    };
     let buys = match most {
         most if !most.is_finite() => "no more than that".to_owned(),
-        most if most < 1.5 => format!("at most {} more", number::share((most - 1.0).max(0.0))),
-        most => format!("at most {} ×", number::factor(most)),
+        most if most < 1.5 => format!("{bound} {} more", number::share((most - 1.0).max(0.0))),
+        most => format!("{bound} {} ×", number::factor(most)),
     };
     let wall = match by_quota && next.wall == verdict.wall {
         true => "the processors that the quota leaves idle",

@@ -66,6 +66,23 @@ fn a_find_has_a_row_for_each_window() {
 }
 
 #[test]
+fn a_study_with_squeezes_keeps_its_steps_rows() {
+    let mut record = sample::proved();
+    record.plan.command = "study".to_owned();
+    let windows: usize = record
+        .steps
+        .iter()
+        .flat_map(|step| &step.experiment)
+        .map(|of| of.windows.len())
+        .sum();
+    let table = rows(&csv::steps(&record));
+    let empty = table.iter().position(|row| row == &[""]).unwrap();
+    assert_eq!(empty, record.steps.len() + 1);
+    assert_eq!(table.len(), empty + 1 + windows + 1);
+    assert_eq!(table[empty + 2][0], record.steps.last().unwrap().name);
+}
+
+#[test]
 fn an_ab_has_a_row_for_each_step_and_each_ratio() {
     let record = sample::ab();
     let ab = record.ab.as_ref().unwrap();

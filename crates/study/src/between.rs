@@ -47,13 +47,19 @@ impl Rates {
     }
 }
 
-/// The geometric mean of what groups fill of a link, in bits per second: as far from each, in
-/// ratio, where there are two.
+/// The geometric mean of what groups fill of a link in their first round, in bits per second: as far from each, in
+/// ratio, where there are two. A run that goes on where it was cut finds the same.
 fn middle(groups: &[String], ran: &[Step]) -> Result<u64, String> {
     let filled = |group: &String| {
         let begins = format!("{group}/");
+        let is_calm = |step: &&Step| !step.name.contains("/disturbed");
         let of_group = ran.iter().filter(|step| step.name.starts_with(&begins));
+        let of_group: Vec<&Step> = of_group.filter(is_calm).collect();
+        let round = |step: &Step| step.cell.as_ref().map_or(1, |cell| cell.round);
+        let first = of_group.iter().map(|step| round(step)).min();
         let bits: Vec<f64> = of_group
+            .into_iter()
+            .filter(|step| Some(round(step)) == first)
             .filter_map(|step| Some(8.0 * step.throughput * cost::per_answer(step).downlink_bytes?))
             .filter(|bits| *bits > 0.0)
             .collect();

@@ -296,9 +296,20 @@ fn shaped_share(before: Option<ShaperReading>, after: ShaperReading, span_ns: u6
     rate_share(passed, after.rate_bits, span_ns)
 }
 
+/// Up to this share of its rate a link is full: bursts, and windows whose edges are not the shaper's. Beyond it the rate is
+/// not the one that is stated, as of a virtual card, and the share says so.
+const FULL_MAX: f64 = 1.15;
+
 fn rate_share(bytes: u64, rate_bits: u64, span_ns: u64) -> Option<f64> {
     let possible_bits = rate_bits as f64 * span_ns as f64 / 1e9;
-    (possible_bits > 0.0).then(|| (bytes as f64 * 8.0 / possible_bits).min(1.0))
+    let share = bytes as f64 * 8.0 / possible_bits;
+    (possible_bits > 0.0).then(|| {
+        if share > FULL_MAX {
+            share
+        } else {
+            share.min(1.0)
+        }
+    })
 }
 
 fn shaper_drops(before: Option<ShaperReading>, after: Option<ShaperReading>) -> u64 {
@@ -555,5 +566,8 @@ mod tests {
         assert_eq!(shaped_share(None, shaper(100), SECOND_NS), None);
         assert_eq!(rate_share(250, 8_000, SECOND_NS), Some(0.25));
         assert_eq!(rate_share(250, 0, SECOND_NS), None);
+        // A card whose driver states less than what passes is not full: its rate is another one.
+        assert_eq!(rate_share(1_100, 8_000, SECOND_NS), Some(1.0));
+        assert_eq!(rate_share(2_000, 8_000, SECOND_NS), Some(2.0));
     }
 }

@@ -388,7 +388,7 @@ fn reason(reason: &Reason) -> String {
             format!("{} {}", sentence(&self::phases(phases)), shares(parts))
         }
         Reason::HeldInside { throughput } => format!(
-            "A wait: slowing either side, the link or the number in flight moves nothing, so something inside holds it at {}/s while both sides have time left: a pool, a limiter, a lock that is held while it waits, or a timer",
+            "A wait: most of it answers to no squeeze of either side, the link or the number in flight, so something inside holds it at {}/s while both sides have time left: a pool, a limiter, a lock that is held while it waits, or a timer",
             number::amount(*throughput)
         ),
         Reason::BetweenHosts {
