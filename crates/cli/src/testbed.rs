@@ -17,7 +17,7 @@ use wallfinder_hosts::{
 use wallfinder_model::scenario::Hub;
 use wallfinder_model::{Environment, scenario};
 use wallfinder_probe::Family;
-use wallfinder_scenario::is_pattern;
+use wallfinder_scenario::{is_pattern, is_several};
 use wallfinder_sys::{namespace, process};
 use wallfinder_testbed::child::{Place, RunAs, Shim};
 use wallfinder_testbed::command;
@@ -353,8 +353,8 @@ impl Testbed {
                 let placement = match (&client.host, &server.host) {
                     _ if placed.is_some() => placed.cloned().unwrap_or_default(),
                     // Of several those of all.
-                    (Some(host), _) => Placement::elsewhere(
-                        cpus.filter(|_| client.more_hosts.is_empty() && !is_pattern(host)),
+                    (Some(_), _) => Placement::elsewhere(
+                        cpus.filter(|_| !is_several(client)),
                         from.processors(),
                     ),
                     // Nobody there uses a processor of this host.

@@ -315,6 +315,10 @@ pub struct ThreadShare {
     pub share: f64,
 }
 
+/// Up to this share of its rate a link is full: bursts, and windows whose edges are not the shaper's. Beyond it the rate is
+/// another than is stated, as of a virtual card.
+pub const LINK_FULL_MAX: f64 = 1.15;
+
 /// An interface over a window, as the server's host sees it: `tx` is the downlink.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -325,7 +329,7 @@ pub struct LinkSummary {
     pub rate_bits: Option<u64>,
     /// Totals in the window.
     pub totals: LinkSample,
-    /// Downlink use of the rate, 0..1; above 1.15 where the rate that is stated is not the link's.
+    /// Downlink use of the rate, 0..1; above [`LINK_FULL_MAX`] where the rate that is stated is not the link's.
     pub downlink_share: Option<f64>,
     /// Uplink use of the rate, likewise.
     pub uplink_share: Option<f64>,

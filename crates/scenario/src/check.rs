@@ -3,7 +3,7 @@
 
 use std::fmt::Display;
 
-use wallfinder_model::scenario::{Ab, Changes, Deal, Load, OnLostClient, SCHEMA, Target};
+use wallfinder_model::scenario::{Ab, Changes, Client, Deal, Load, OnLostClient, SCHEMA, Target};
 use wallfinder_model::traffic::RowOrder;
 use wallfinder_model::{LinkSpec, Nanos, Scenario};
 
@@ -408,13 +408,17 @@ pub fn is_pattern(host: &str) -> bool {
     host.contains('*') && !host.contains("://")
 }
 
+/// Whether several hosts make the load together, or may: as many as a pattern means.
+pub fn is_several(client: &Client) -> bool {
+    !client.more_hosts.is_empty() || client.host.as_deref().is_some_and(is_pattern)
+}
+
 /// What is not to be had where the load comes from another host.
 fn elsewhere(scenario: &Scenario) -> Result<(), Fault> {
     let (server, client) = (&scenario.server, &scenario.client);
-    let has_more = !client.more_hosts.is_empty();
-    let is_several = has_more || client.host.as_deref().is_some_and(is_pattern);
+    let is_several = is_several(client);
     refuse(
-        client.host.is_none() && has_more,
+        client.host.is_none() && !client.more_hosts.is_empty(),
         "client.more_hosts",
         "client.more_hosts stand beside client.host, and there is none",
     )?;

@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use wallfinder_judge::cost;
 use wallfinder_model::record::Step;
 
+use crate::expand::label_of;
 use crate::study::SubjectSpec;
 
 /// How such a rate is spelt, in the place of one.
@@ -52,7 +53,7 @@ impl Rates {
 fn middle(groups: &[String], ran: &[Step]) -> Result<u64, String> {
     let filled = |group: &String| {
         let begins = format!("{group}/");
-        let is_calm = |step: &&Step| !step.name.contains("/disturbed");
+        let is_calm = |step: &&Step| label_of(step) == step.name;
         let of_group = ran.iter().filter(|step| step.name.starts_with(&begins));
         let of_group: Vec<&Step> = of_group.filter(is_calm).collect();
         let round = |step: &Step| step.cell.as_ref().map_or(1, |cell| cell.round);

@@ -1,6 +1,6 @@
 //! A study at one size becomes a list of steps, in the order in which they run.
 
-use wallfinder_model::record::Cell;
+use wallfinder_model::record::{Cell, Step};
 use wallfinder_model::traffic::Traffic;
 use wallfinder_model::{Arrival, Decode, Effort, Load, Nanos, Rate, Scenario, Stop, scenario};
 
@@ -26,6 +26,11 @@ const ECHO_FRAMES: &str = "u32be";
 
 /// Studies are run again with the same seed.
 pub const SEED: u64 = 1;
+
+/// The label by which a step was planned, were it disturbed or not.
+pub fn label_of(step: &Step) -> &str {
+    step.name.split("/disturbed").next().unwrap_or(&step.name)
+}
 
 /// What squeezes of an effort take, about, in nanoseconds.
 fn squeezing(effort: Effort) -> u64 {

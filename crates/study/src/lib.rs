@@ -43,11 +43,11 @@ mod template;
 pub mod vocabulary;
 
 pub use apparatus::{Apparatus, ApparatusError, Availability, Deviation};
-pub use expand::{SEED, StudyStep, duration};
+pub use expand::{SEED, StudyStep, duration, label_of};
 pub use file::Figure;
 #[cfg(feature = "schema")]
 pub use file::schema;
-pub use run::{Ran, Skipped, label_of, resume, run};
+pub use run::{Ran, Skipped, resume, run};
 pub use study::{Driver, Hosts, KernelLooks, Speaks, Study, SubjectSpec, is_reached_by_ssh};
 pub use wallfinder_scenario::FileError as StudyError;
 

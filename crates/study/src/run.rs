@@ -26,7 +26,7 @@ use crate::apparatus::{Apparatus, ApparatusError, Availability, Deviation};
 use crate::between::Rates;
 use crate::claims;
 use crate::entry::disturbance;
-use crate::expand::StudyStep;
+use crate::expand::{StudyStep, label_of};
 use crate::study::{Study, SubjectSpec};
 
 /// How often a step that others disturbed is measured again.
@@ -364,11 +364,6 @@ fn by_label(measured: Vec<Step>) -> BTreeMap<String, Vec<Step>> {
     }
     labels.retain(|label, of| of.last().is_some_and(|last| last.name == *label));
     labels
-}
-
-/// The label by which a step was planned, were it disturbed or not.
-pub fn label_of(step: &Step) -> &str {
-    step.name.split("/disturbed").next().unwrap_or(&step.name)
 }
 
 /// The group and the driver of a step.

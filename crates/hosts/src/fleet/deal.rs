@@ -463,6 +463,28 @@ mod tests {
     }
 
     #[test]
+    fn what_more_there_is_of_a_bound_is_dealt_whole() {
+        let more = |whole, own: &[u32]| -> Vec<(f64, u32)> {
+            let each = places(LeverSetting::FREE, whole, own).into_iter();
+            let of = |setting: LeverSetting| match setting.clients {
+                Clients::TakesOver {
+                    connections: 0,
+                    in_flight,
+                } => (setting.in_flight, in_flight),
+                clients => panic!("{clients:?}"),
+            };
+            each.map(of).collect()
+        };
+        // A quarter more of sixteen, on eight hosts of two; and one more of two.
+        let of_eight = more(20, &[2; 8]);
+        assert!(of_eight.iter().all(|(left, _)| *left == 1.0));
+        assert_eq!(of_eight.iter().map(|(_, more)| more).sum::<u32>(), 4);
+        assert!(of_eight.iter().all(|(_, more)| *more <= 1));
+        let of_two: u32 = more(3, &[1, 1]).iter().map(|(_, more)| more).sum();
+        assert_eq!(of_two, 1);
+    }
+
+    #[test]
     fn workers_follow_processors_where_each_has_one() {
         let of = |whole| workers(whole, 7, &[4, 1, 2]);
         assert_eq!(of(7), [4, 1, 2]);

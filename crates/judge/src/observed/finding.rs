@@ -8,6 +8,7 @@
 
 use wallfinder_model::evidence::{Evidence, Fact};
 use wallfinder_model::reason::{Full, Side as Which, Sign};
+use wallfinder_model::telemetry::LINK_FULL_MAX;
 use wallfinder_model::{Detail, Wall};
 
 use super::client;
@@ -360,10 +361,10 @@ fn link(use_share: Option<f64>, wall: Wall) -> Option<Finding> {
     let used = use_share?;
     // Framing that counters leave out takes up to a twentieth of a full link's rate.
     let strength = match used {
-        used if used > 1.15 => 0.3,
+        used if used > LINK_FULL_MAX => 0.3,
         used => certainty(used + 0.04),
     };
-    let detail = (used > 1.15).then_some(Detail::RateIsOther);
+    let detail = (used > LINK_FULL_MAX).then_some(Detail::RateIsOther);
     Some(Finding {
         wall,
         level: share(used + 0.04),

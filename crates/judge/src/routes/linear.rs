@@ -238,8 +238,10 @@ impl Fit {
     /// The `nth` pair over its standard error.
     pub(super) fn t_of_pair(&self, nth: usize) -> f64 {
         let at = self.values.len() - self.pairs.len() + nth;
-        let variance = dot(&self.left_over, &self.left_over) / self.degrees as f64;
-        self.values[at] / (variance * self.inverse[at][at]).sqrt()
+        let mut once = vec![0.0; self.values.len()];
+        once[at] = 1.0;
+        let Estimate { value, error } = self.sum(&once);
+        value / error
     }
 
     fn part(&self, who: Who, counts: &[f64]) -> Part {

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use wallfinder_model::telemetry::{
-    CoreSample, FamilySummary, LinkSummary, SocketsSummary, Telemetry, ThreadShare,
+    CoreSample, FamilySummary, LINK_FULL_MAX, LinkSummary, SocketsSummary, Telemetry, ThreadShare,
 };
 
 use crate::sample::difference::{core_samples, link_difference, tcp_difference, user_part};
@@ -296,20 +296,12 @@ fn shaped_share(before: Option<ShaperReading>, after: ShaperReading, span_ns: u6
     rate_share(passed, after.rate_bits, span_ns)
 }
 
-/// Up to this share of its rate a link is full: bursts, and windows whose edges are not the shaper's. Beyond it the rate is
-/// not the one that is stated, as of a virtual card, and the share says so.
-const FULL_MAX: f64 = 1.15;
-
+/// More than the rate is full, up to where the rate is another than is stated: then the share says so.
 fn rate_share(bytes: u64, rate_bits: u64, span_ns: u64) -> Option<f64> {
     let possible_bits = rate_bits as f64 * span_ns as f64 / 1e9;
     let share = bytes as f64 * 8.0 / possible_bits;
-    (possible_bits > 0.0).then(|| {
-        if share > FULL_MAX {
-            share
-        } else {
-            share.min(1.0)
-        }
-    })
+    let is_other = share > LINK_FULL_MAX;
+    (possible_bits > 0.0).then(|| if is_other { share } else { share.min(1.0) })
 }
 
 fn shaper_drops(before: Option<ShaperReading>, after: Option<ShaperReading>) -> u64 {

@@ -3,8 +3,8 @@
 use wallfinder_model::traffic::{Part, Request, Traffic};
 
 use super::{
-    Imported, IsSecret, Secrets, as_body, body_without_secrets, encoded, fields, literal, request,
-    set_type, strange_bodies, without_secrets,
+    FORM, Imported, IsSecret, Secrets, as_body, body_without_secrets, encoded, fields, literal,
+    request, set_type, strange_bodies, without_secrets,
 };
 
 /// Flags without a value that say nothing of the request.
@@ -84,7 +84,7 @@ pub fn from_curl(words: &[String], is_secret: IsSecret<'_>) -> Result<Imported, 
             }
             "-d" | "--data" | "--data-ascii" | "--data-binary" => data.push(Data::Given(value()?)),
             "--data-raw" => data.push(Data::Plain(value()?)),
-            "--data-urlencode" => data.push(Data::Plain(spelled(&value()?)?)),
+            "--data-urlencode" => data.push(Data::Plain(form_content(&value()?)?)),
             "--json" => {
                 data.push(Data::Given(value()?));
                 for name in ["content-type", "accept"] {
@@ -150,7 +150,7 @@ pub fn from_curl(words: &[String], is_secret: IsSecret<'_>) -> Result<Imported, 
     kind.follow = follows.then_some(5);
     let mut left_out = Vec::new();
     if !data.is_empty() {
-        set_type(&mut kind.header, "application/x-www-form-urlencoded");
+        set_type(&mut kind.header, FORM);
         kind.body = match data.as_slice() {
             [file] if file.is_file() => Some(file.text().to_owned()),
             all => body_without_secrets(&joined(all), is_secret, &mut secrets)
@@ -205,7 +205,7 @@ fn joined(data: &[Data]) -> String {
 }
 
 /// `name=content`, `=content` or `content`, its content as a form has it.
-fn spelled(text: &str) -> Result<String, String> {
+fn form_content(text: &str) -> Result<String, String> {
     match text.split_once('=') {
         Some(("", content)) => Ok(encoded(content)),
         Some((name, content)) => Ok(format!("{name}={}", encoded(content))),
@@ -367,7 +367,7 @@ mod tests {
         assert_eq!(query.traffic.request[0].get.as_deref(), Some("/?b=2&a=1"));
         assert_eq!(query.traffic.request[0].follow, Some(5));
         let raw = of("curl|h/a|--data-raw|@x=1|-F|password=s3").unwrap();
-        assert_eq!(raw.traffic.request[0].body, None, "{:?}", raw.left_out);
+        assert_eq!(raw.traffic.request[0].body.as_deref(), Some("@@x=1"));
         let file = of("curl|h/a|-d|@x.json").unwrap();
         assert_eq!(file.traffic.request[0].body.as_deref(), Some("@x.json"));
         // JSON without its type, and what is neither JSON nor a form.

@@ -8,8 +8,8 @@ use wallfinder_wire::mix::KINDS_MAX;
 
 use super::stamps::{nanos, stamp};
 use super::{
-    Imported, IsSecret, Log, Logged, Secrets, as_body, body_without_secrets, counted, encoded,
-    fields, request, route, set_type, strange_bodies, unused, without_secrets,
+    Imported, IsSecret, Log, Logged, Secrets, as_body, body_without_secrets, counted, fields,
+    request, route, set_type, strange_bodies, unused, without_secrets,
 };
 
 /// Shorter pauses between two requests are the browser's, and no thought.
@@ -46,7 +46,7 @@ impl Entry<'_> {
             let pair = |param: &Value| {
                 let value = param.get("value").and_then(Value::as_str);
                 let name = param.get("name")?.as_str()?;
-                Some(format!("{}={}", encoded(name), encoded(value?)))
+                Some(super::pair(name, value?))
             };
             params.iter().map(pair).collect::<Option<Vec<String>>>()
         };

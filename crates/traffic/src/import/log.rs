@@ -9,7 +9,8 @@ use wallfinder_wire::mix::Spelling;
 
 use super::stamps::{seconds, stamp};
 use super::{
-    Imported, IsSecret, Log, Logged, Secrets, counted, request, route, unused, without_secrets,
+    Imported, IsSecret, Log, Logged, Secrets, counted, request, route, spelled, unused,
+    without_secrets,
 };
 
 /// Routes that are told apart; the rest are one.
@@ -360,7 +361,8 @@ pub fn from_log(
     for (nth, ((method, route), targets)) in by_count.into_iter().enumerate() {
         let weight = u32::try_from(targets.len()).unwrap_or(u32::MAX);
         let is_one = targets.iter().all(|target| *target == targets[0]);
-        let mut kind = request(method, &as_path(&targets[0])).expect("there is a key for it");
+        let mut kind =
+            request(method, &spelled(&targets[0], Spelling::Path)).expect("there is a key for it");
         if !is_one {
             let table = format!("paths_{}", nth + 1);
             let path = format!("{{{table}.path|raw}}");
@@ -397,13 +399,6 @@ pub fn from_log(
         origin: None,
         left_out,
     })
-}
-
-/// As a path stands in a request: what may not is spelled.
-fn as_path(target: &str) -> String {
-    let mut all = Vec::new();
-    Spelling::Path.spell(target.as_bytes(), |part| all.extend_from_slice(part));
-    String::from_utf8_lossy(&all).into_owned()
 }
 
 /// So many of them, each as likely as any other, so that what is asked often stays so.
@@ -496,17 +491,17 @@ mod tests {
         assert_eq!(coarse.requests.len(), 5);
     }
 
+    fn targets(log: &Log) -> Vec<&str> {
+        let made = log.requests.iter();
+        made.map(|made| made.target.as_str()).collect()
+    }
+
     #[test]
     fn json_is_read_by_the_names_that_servers_use() {
         let caddy = r#"{"level":"info","ts":1646861401.52,"request":{"method":"GET","uri":"/a?b=1","host":"h"},"duration":0.02,"status":200}"#;
         let nginx = r#"{"time_iso8601":"2022-03-09T21:30:01+00:00","request":"GET /c HTTP/1.1"}"#;
         let log = logged(&format!("{caddy}\n{nginx}\n"), &Format::Json, true).unwrap();
-        let shown: Vec<&str> = log
-            .requests
-            .iter()
-            .map(|made| made.target.as_str())
-            .collect();
-        assert_eq!(shown, ["/c", "/a?b=1"]);
+        assert_eq!(targets(&log), ["/c", "/a?b=1"]);
         assert_eq!(log.requests[1].at_ns, 1_646_861_401_500_000_000);
         // Envoy tells when a request began, and how long it took in milliseconds.
         let envoy = r#"{"start_time":"2022-03-09T21:30:01.250Z","method":"GET","path":"/d","duration":250}"#;
@@ -516,12 +511,7 @@ mod tests {
         let both = r#"{"msec":"1646861401.520","time_local":"09/Mar/2022:21:30:01 +0000","request_uri":"/e?q=1","uri":"/index.php","args":"x=2"}"#;
         let apart = r#"{"time_local":"09/Mar/2022:21:30:02 +0000","uri":"/f","args":"q=1"}"#;
         let log = logged(&format!("{both}\n{apart}\n"), &Format::Json, true).unwrap();
-        let shown: Vec<&str> = log
-            .requests
-            .iter()
-            .map(|made| made.target.as_str())
-            .collect();
-        assert_eq!(shown, ["/e?q=1", "/f?q=1"]);
+        assert_eq!(targets(&log), ["/e?q=1", "/f?q=1"]);
         assert!(!log.is_coarse);
         assert_eq!(log.requests[0].at_ns % 1_000_000_000, 520_000_000);
         // Echo's is in nanoseconds, others' in milliseconds: nothing is taken off a stamp for it.

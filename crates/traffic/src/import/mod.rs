@@ -202,10 +202,21 @@ fn set_type(header: &mut BTreeMap<String, String>, media_type: &str) {
     }
 }
 
+const FORM: &str = "application/x-www-form-urlencoded";
+
+/// A field of a form, or a parameter of a query.
+fn pair(name: &str, value: &str) -> String {
+    format!("{}={}", encoded(name), encoded(value))
+}
+
 /// As a part of a path, a query or a form.
 fn encoded(text: &str) -> String {
+    spelled(text, Spelling::Url)
+}
+
+fn spelled(text: &str, by: Spelling) -> String {
     let mut all = Vec::new();
-    Spelling::Url.spell(text.as_bytes(), |part| all.extend_from_slice(part));
+    by.spell(text.as_bytes(), |part| all.extend_from_slice(part));
     String::from_utf8_lossy(&all).into_owned()
 }
 
@@ -245,7 +256,7 @@ fn body_without_secrets(
     }
     let pair = |pair: &str| {
         let (name, _) = pair.split_once('=')?;
-        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~%+[]*".contains(&byte);
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~%+[]*@$".contains(&byte);
         if name.is_empty() || !name.bytes().all(is_plain) || pair.contains(char::is_whitespace) {
             return None;
         }

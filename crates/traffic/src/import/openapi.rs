@@ -6,8 +6,8 @@ use serde_json::{Map, Value, json};
 use wallfinder_model::traffic::{Request, Traffic};
 
 use super::{
-    Imported, IsSecret, Secrets, as_body, body_without_secrets, counted, encoded, fields, request,
-    set_type, strange_bodies, unused, without_secrets,
+    FORM, Imported, IsSecret, Secrets, as_body, body_without_secrets, counted, encoded, fields,
+    pair, request, set_type, strange_bodies, unused, without_secrets,
 };
 
 /// How deep a schema is followed for an example.
@@ -16,7 +16,6 @@ const DEPTH_MAX: usize = 6;
 const VALUES_MAX: usize = 2_000;
 /// Operations that are taken.
 const OPERATIONS_MAX: usize = 400;
-const FORM: &str = "application/x-www-form-urlencoded";
 
 /// Requests, each with the same weight, from the description's own examples, or else from its types.
 ///
@@ -29,7 +28,7 @@ pub fn from_openapi(description: &Value, is_secret: IsSecret<'_>) -> Result<Impo
     let base = base(description);
     let mut traffic = Traffic::default();
     let (mut unknown, mut behind) = (0, 0);
-    let (mut secrets, mut missing) = (Secrets::default(), Missing::default());
+    let mut missing = Missing::default();
     let mut names = BTreeSet::new();
     for (path, item) in paths {
         let item = resolved(description, item);
@@ -60,7 +59,7 @@ pub fn from_openapi(description: &Value, is_secret: IsSecret<'_>) -> Result<Impo
                 shared,
                 operation,
                 is_secret,
-                (&mut secrets, &mut missing),
+                &mut missing,
             );
             let own = operation.get("operationId").and_then(Value::as_str);
             let name = own.map_or_else(|| format!("{method} {path}"), str::to_owned);
@@ -77,20 +76,7 @@ pub fn from_openapi(description: &Value, is_secret: IsSecret<'_>) -> Result<Impo
             left_out.push(format!("{} {why}", counted(count, "operation")));
         }
     }
-    if missing.parts > 0 {
-        let bodies = counted(missing.parts, "request");
-        left_out.push(format!(
-            "the bodies of {bodies} of parts: write them in as multipart"
-        ));
-    }
-    if missing.places > 0 {
-        let places = counted(missing.places, "place");
-        left_out.push(format!(
-            "the values of {places} in paths, which no parameter tells of: `x` stands there"
-        ));
-    }
-    left_out.extend(strange_bodies(missing.strange_bodies));
-    left_out.extend(secrets.said());
+    left_out.extend(missing.said());
     let schemes = description
         .pointer("/components/securitySchemes")
         .or_else(|| description.get("securityDefinitions"));
@@ -132,9 +118,32 @@ fn base(description: &Value) -> String {
 /// What of the description comes into no request.
 #[derive(Default)]
 struct Missing {
+    secrets: Secrets,
     strange_bodies: usize,
     parts: usize,
     places: usize,
+}
+
+impl Missing {
+    fn said(self) -> Vec<String> {
+        let parts = (self.parts > 0).then(|| {
+            let requests = counted(self.parts, "request");
+            format!("the bodies of {requests} of parts: write them in as multipart")
+        });
+        let places = (self.places > 0).then(|| {
+            let places = counted(self.places, "place");
+            format!(
+                "the values of {places} in paths, which no parameter tells of: `x` stands there"
+            )
+        });
+        let all = [
+            parts,
+            places,
+            strange_bodies(self.strange_bodies),
+            self.secrets.said(),
+        ];
+        all.into_iter().flatten().collect()
+    }
 }
 
 /// An operation's own parameters, and those of its path that it does not give itself.
@@ -162,7 +171,7 @@ fn of_operation(
     shared: Option<&Value>,
     operation: &Value,
     is_secret: IsSecret<'_>,
-    (secrets, missing): (&mut Secrets, &mut Missing),
+    missing: &mut Missing,
 ) -> Request {
     let (mut target, mut query) = (format!("{base}{path}"), Vec::new());
     let (mut header, mut form) = (Vec::new(), Vec::new());
@@ -177,15 +186,15 @@ fn of_operation(
         let is_required = is_required.unwrap_or(false);
         let (name, schema) = (text("name"), parameter.get("schema").unwrap_or(parameter));
         let value = || given_example(parameter).unwrap_or_else(|| example(all, schema, 0));
-        let pair = || format!("{}={}", encoded(name), encoded(&plain(&value())));
+        let own = || pair(name, &plain(&value()));
         match text("in") {
             "path" => target = target.replace(&format!("{{{name}}}"), &encoded(&plain(&value()))),
-            "query" if is_required => query.push(pair()),
+            "query" if is_required => query.push(own()),
             "header" if is_required => header.push((name, plain(&value()))),
             // Swagger 2.0 has bodies among the parameters.
             "body" => whole = Some(value()),
             "formData" if text("type") == "file" => has_file = true,
-            "formData" => form.push(pair()),
+            "formData" => form.push(own()),
             _ => {}
         }
     }
@@ -193,6 +202,7 @@ fn of_operation(
     if !query.is_empty() {
         target = format!("{target}?{}", query.join("&"));
     }
+    let secrets = &mut missing.secrets;
     let target = without_secrets(&target, is_secret, secrets);
     let mut kind = request(method, &target).expect("there is a key for it");
     let given = header.iter().map(|(name, value)| (*name, value.as_str()));
@@ -251,7 +261,7 @@ fn body(all: &Value, operation: &Value) -> Option<(String, String)> {
         (Value::Object(members), true) => {
             let pairs = members
                 .iter()
-                .map(|(name, value)| format!("{}={}", encoded(name), encoded(&plain(value))));
+                .map(|(name, value)| pair(name, &plain(value)));
             pairs.collect::<Vec<String>>().join("&")
         }
         (Value::String(text), _) if !media_type.contains("json") => text.clone(),
