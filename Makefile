@@ -60,8 +60,12 @@ endif
 
 .PHONY: build
 build: tools subjects ## Build the tool and the subjects.
-	@$(CARGO) rustc --release --locked -j $(JOBS) -p wallfinder --bin wallfinder -- $(LINKED) $$($(FOLDED))
+	@$(VERSIONED) $(CARGO) rustc --release --locked -j $(JOBS) -p wallfinder --bin wallfinder -- $(LINKED) $$($(FOLDED))
 	@./scripts/strip.sh $(WALLFINDER)
+
+# With the revision of its sources, so that a record tells which build made it.
+REVISION = $(shell git describe --always --dirty 2>/dev/null)
+VERSIONED = WALLFINDER_VERSION=$$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)$(addprefix +,$(REVISION))
 
 PREFIX ?= /usr/local
 LIBEXEC := $(DESTDIR)$(PREFIX)/libexec/wallfinder

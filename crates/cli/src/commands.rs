@@ -98,7 +98,7 @@ pub(crate) fn note_versions(
     subject: Option<&Subject>,
 ) {
     let versions = &mut environment.versions;
-    versions.insert("wallfinder".into(), env!("CARGO_PKG_VERSION").into());
+    versions.insert("wallfinder".into(), crate::VERSION.into());
     if let Some(version) = subject.and_then(Subject::version) {
         versions.insert("subject".into(), version.to_owned());
     }

@@ -36,7 +36,7 @@ mod heading {
 #[derive(Debug, Parser)]
 #[command(
     name = "wallfinder",
-    version,
+    version = crate::VERSION,
     about,
     long_about = "Wallfinder drives load at a network service, watches client, server and link, and says \
                   which one thing keeps throughput from rising.",

@@ -59,7 +59,7 @@ pub(crate) fn add(secrets: &mut Secrets, kind: Telling, text: &str) {
     }
     match kind {
         Telling::Body => secrets.add_body(text),
-        Telling::Header => secrets.add_header(text),
+        Telling::Header | Telling::Cell => secrets.add_header(text),
         Telling::Command => secrets.add_command(text),
         Telling::Variable => match text.split_once('=') {
             Some((name, value)) if is_telling(name) => secrets.add(value),
@@ -79,7 +79,7 @@ pub(crate) fn shown(kind: Telling, text: &str) -> String {
         Telling::Body if text.starts_with('@') => text.to_owned(),
         Telling::Body => HIDDEN.to_owned(),
         Telling::Command => command(text),
-        Telling::Header => match text.split_once(':') {
+        Telling::Header | Telling::Cell => match text.split_once(':') {
             Some((name, _)) if is_telling(name) => format!("{name}: {HIDDEN}"),
             Some(_) => text.to_owned(),
             None => HIDDEN.to_owned(),

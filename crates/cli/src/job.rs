@@ -231,7 +231,29 @@ impl Values {
 
 #[cfg(test)]
 mod tests {
+    use wallfinder_model::traffic::{Data, Scalar};
+
     use super::*;
+
+    #[test]
+    fn rows_are_data_and_stay_as_they_are() {
+        let mut scenario = Scenario::default();
+        let text = |text: &str| Scalar::Text(text.to_owned());
+        let row = [
+            ("a".to_owned(), text("env:WALLFINDER_IS_NOT_SET")),
+            ("b".to_owned(), text(" file:/nowhere ")),
+        ];
+        let data = Data {
+            rows: vec![row.into()],
+            ..Data::default()
+        };
+        scenario.traffic.data = [("users".to_owned(), data)].into();
+        let values = Values::read(&scenario).expect("nothing is referred to");
+        assert_eq!(values.secret().count(), 0);
+        let before = scenario.clone();
+        scenario.map_telling(|_, _, text| text.to_owned());
+        assert_eq!(scenario, before);
+    }
 
     #[test]
     fn references_are_read_and_other_values_are_what_they_say() {

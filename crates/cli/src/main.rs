@@ -39,6 +39,12 @@ use clap::FromArgMatches;
 
 use crate::flags::Flags;
 
+/// `0.1.0`; of `make build` with the revision of the sources, `0.1.0+26ff8c9f`.
+const VERSION: &str = match option_env!("WALLFINDER_VERSION") {
+    Some(version) => version,
+    None => env!("CARGO_PKG_VERSION"),
+};
+
 fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1);
     if words.next().as_deref() == Some(wallfinder_testbed::child::SUBCOMMAND.as_ref()) {

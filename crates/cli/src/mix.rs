@@ -145,21 +145,32 @@ pub(crate) struct Place {
 pub(crate) struct Made {
     /// How many were answered well.
     pub(crate) steps: usize,
-    /// What the session's variables came to; what was not taken is empty.
-    pub(crate) taken: Vec<Vec<u8>>,
+    /// What the session's variables came to; `None`: it was not taken. An empty value is one.
+    pub(crate) taken: Vec<Option<Vec<u8>>>,
+    /// The cookies as they were before each step of the session.
+    pub(crate) cookies: Vec<Vec<u8>>,
     /// Why the next was not, and none behind it.
     pub(crate) failed: Option<String>,
 }
 
+/// What requests that are made once begin with.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct With<'w> {
+    /// Numbers of known values that are not there: a step that would send one of them is left out.
+    pub(crate) missing: &'w [u16],
+    /// Cookies of the session that theirs goes on with.
+    pub(crate) cookies: &'w [u8],
+}
+
 /// Makes the steps of the only session of a mix, one after the other, and gives what so many variables came to. What
-/// fails is told by the step's name. A step that would send one of `missing` is left out.
-pub(crate) fn make(mix: &Mix, place: &Place, variables: usize, missing: &[u16]) -> Made {
+/// fails is told by the step's name.
+pub(crate) fn make(mix: &Mix, place: &Place, variables: usize, with: With<'_>) -> Made {
     let mut made = Made::default();
     let until = Instant::now() + PATIENCE;
     let steps = Steps {
         mix,
         place,
-        missing,
+        with,
         variables,
         until,
     };
@@ -173,7 +184,7 @@ pub(crate) fn make(mix: &Mix, place: &Place, variables: usize, missing: &[u16]) 
 struct Steps<'s> {
     mix: &'s Mix,
     place: &'s Place,
-    missing: &'s [u16],
+    with: With<'s>,
     variables: usize,
     until: Instant,
 }
@@ -228,11 +239,16 @@ impl Steps<'_> {
         let address = self.place.address;
         let connected = Asking::<W>::connect(address, shared, room, self.until);
         let mut asking = connected.map_err(|error| format!("did not reach {address}: {error}"))?;
-        let result = self.ask(&mut asking, shared, &mut made.steps);
-        let variables = 0..self.variables as u16;
-        made.taken = variables
-            .map(|variable| asking.wire.taken(variable).to_vec())
-            .collect();
+        asking.wire.take_cookies(self.with.cookies);
+        made.taken = vec![None; self.variables];
+        let result = self.ask(&mut asking, shared, made);
+        // A step that failed may have taken some of its values before.
+        for (taken, variable) in made.taken.iter_mut().zip(0..) {
+            let value = asking.wire.taken(variable);
+            if !value.is_empty() {
+                *taken = Some(value.to_vec());
+            }
+        }
         result
     }
 
@@ -240,10 +256,11 @@ impl Steps<'_> {
         &self,
         asking: &mut Asking<W>,
         shared: &mut W::Shared,
-        made: &mut usize,
+        made: &mut Made,
     ) -> Result<(), String> {
         let mut redirects = None;
         for step in &self.mix.flows[0].steps {
+            made.cookies.push(asking.wire.cookies());
             let kind = &self.mix.kinds[usize::from(step.kind)];
             if step.hop.is_some() && step.hop != redirects {
                 continue;
@@ -256,7 +273,8 @@ impl Steps<'_> {
             let ask = Ask {
                 kind: step.kind,
                 draw: 0,
-                is_fresh: *made == 0,
+                // The connection was opened for this session, which has its cookies already.
+                is_fresh: false,
             };
             let outcome = asking.ask(shared, ask);
             let answer = match outcome.map_err(|error| format!("`{name}`: {error}"))? {
@@ -268,7 +286,14 @@ impl Steps<'_> {
             };
             good(&answer).map_err(|why| format!("`{name}` was answered with {why}"))?;
             redirects = answer.redirects;
-            *made += 1;
+            made.steps += 1;
+            // A step that redirects has its values taken by the step that follows it.
+            let takes = kind.expect.takes.iter().filter(|_| redirects.is_none());
+            for variable in takes.map(|take| take.variable) {
+                if let Some(taken) = made.taken.get_mut(usize::from(variable)) {
+                    *taken = Some(asking.wire.taken(variable).to_vec());
+                }
+            }
             if !answer.reusable {
                 let again = asking.reconnect(shared);
                 again.map_err(|error| {
@@ -281,7 +306,9 @@ impl Steps<'_> {
 
     fn lacks(&self, kind: &Kind) -> bool {
         let mut slots = kind.request.texts().flat_map(Text::slots);
-        slots.any(|slot| matches!(slot.value, Value::Known(known) if self.missing.contains(&known)))
+        slots.any(
+            |slot| matches!(slot.value, Value::Known(known) if self.with.missing.contains(&known)),
+        )
     }
 }
 

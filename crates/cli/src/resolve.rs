@@ -470,6 +470,9 @@ fn plain_secret(scenario: &Scenario) -> Option<Fault> {
             Telling::Url | Telling::Command => given::shown(kind, text)
                 .contains(HIDDEN)
                 .then_some("a secret does not stand in a scenario file"),
+            Telling::Cell => {
+                is_telling(name).then_some("a secret does not stand in a scenario file")
+            }
             Telling::Body => None,
         };
         let way_out = match kind {
@@ -485,6 +488,7 @@ fn plain_secret(scenario: &Scenario) -> Option<Fault> {
                                  command by a flag"
                     .to_owned()
             }
+            Telling::Cell => "put the rows into a file, and write `file = \"FILE\"`".to_owned(),
             Telling::Body => "write `@FILE`".to_owned(),
         };
         let fault = why.map(|why| Fault::at(key, format!("{why}: {way_out}")));
@@ -593,6 +597,7 @@ impl From<ProbeFlag> for Probe {
 #[cfg(test)]
 mod tests {
     use clap::{CommandFactory, FromArgMatches};
+    use wallfinder_model::traffic::{Data, Scalar};
 
     use super::*;
     use crate::flags::{Command, Flags};
@@ -613,6 +618,25 @@ mod tests {
             other => panic!("{other:?}"),
         }
         scenario
+    }
+
+    #[test]
+    fn a_secret_in_a_row_is_refused_and_what_looks_like_a_reference_is_data() {
+        let of = |column: &str, value: &str| {
+            let mut scenario = Scenario::default();
+            let row = [(column.to_owned(), Scalar::Text(value.to_owned()))];
+            let data = Data {
+                rows: vec![row.into()],
+                ..Data::default()
+            };
+            scenario.traffic.data = [("users".to_owned(), data)].into();
+            plain_secret(&scenario).map(|fault| fault.message)
+        };
+        assert_eq!(of("name", "env:NAME"), None);
+        for value in ["hunter22", "env:NAME"] {
+            let why = of("password", value).expect(value);
+            assert!(why.contains("put the rows into a file"), "{why}");
+        }
     }
 
     /// What the help says of defaults, and what a file gets where it says nothing.

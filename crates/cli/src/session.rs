@@ -87,7 +87,7 @@ impl Session {
             schema: SCHEMA.to_owned(),
             id: folder.id().to_owned(),
             started_utc: utc_rfc3339(now),
-            tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+            tool_version: crate::VERSION.to_owned(),
             command_line: secrets::shown_command_line(),
             scenario: beside.scenario,
             plan,

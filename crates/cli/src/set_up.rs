@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use wallfinder_traffic::{Around, Once, Refresh};
-use wallfinder_wire::mix::Known;
+use wallfinder_wire::mix::{Known, Mix};
 
 use crate::exit::Failed;
-use crate::mix::{Made, Place, make};
+use crate::mix::{Made, Place, With, make};
 
 /// It stands from its set-up to its tear-down, which is made when this is dropped.
 pub(crate) struct SetUp {
@@ -28,6 +28,7 @@ pub(crate) struct SetUp {
     is_begun: bool,
     /// Whether all of it was.
     is_whole: bool,
+    shared: Arc<Shared>,
     refreshing: Option<Refreshing>,
 }
 
@@ -45,7 +46,6 @@ struct Refreshing {
     /// `None`: it ends.
     tell: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
-    shared: Arc<Shared>,
 }
 
 /// What the thread shares with the rest.
@@ -53,6 +53,8 @@ struct Refreshing {
 pub(crate) struct Shared {
     /// Held while requests are made, and while the server is being started that they would go to.
     turn: Mutex<()>,
+    /// What set-up had before the first request that is made again, which then begins with them.
+    cookies: Mutex<Vec<u8>>,
     tally: Mutex<Tally>,
 }
 
@@ -74,11 +76,18 @@ impl SetUp {
             missing: Vec::new(),
             is_begun: true,
             is_whole: false,
+            shared: Arc::default(),
             refreshing: None,
         };
         set_up.make_again().map_err(Failed::run)?;
         if let (Some(refresh), Some(setup)) = (&set_up.around.refresh, &set_up.around.setup) {
-            let started = Refreshing::start(refresh, &setup.names, &set_up.known, &set_up.place);
+            let started = Refreshing::start(
+                refresh,
+                &setup.names,
+                &set_up.known,
+                &set_up.place,
+                &set_up.shared,
+            );
             set_up.refreshing = Some(started.map_err(Failed::run)?);
         }
         Ok(set_up)
@@ -91,8 +100,8 @@ impl SetUp {
 
     /// What is held from before the server is started anew until set-up was made at it.
     pub(crate) fn shared(&self) -> Option<Arc<Shared>> {
-        let refreshing = self.refreshing.as_ref()?;
-        Some(Arc::clone(&refreshing.shared))
+        let refreshing = self.refreshing.as_ref();
+        refreshing.map(|_| Arc::clone(&self.shared))
     }
 
     /// Makes the tear-down, of as much as was made: the server ends, or is started anew.
@@ -100,10 +109,14 @@ impl SetUp {
         if !std::mem::take(&mut self.is_begun) {
             return;
         }
-        if let Some(mix) = &self.around.teardown
-            && let Some(why) = make(mix, &self.place, 0, &self.missing).failed
-        {
-            tracing::warn!("[[teardown]] {why}");
+        if let Some(mix) = &self.around.teardown {
+            let with = With {
+                missing: &self.missing,
+                ..With::default()
+            };
+            if let Some(why) = make(mix, &self.place, 0, with).failed {
+                tracing::warn!("[[teardown]] {why}");
+            }
         }
     }
 
@@ -122,23 +135,31 @@ impl SetUp {
         let Made {
             steps,
             taken,
+            mut cookies,
             failed,
-        } = make(mix, &self.place, names.len(), &[]);
+        } = make(mix, &self.place, names.len(), With::default());
         self.is_begun = steps > 0;
         self.is_whole = failed.is_none();
         let numbers = taken.iter().zip(0..);
         self.missing = numbers
-            .filter(|(value, _)| value.is_empty())
+            .filter(|(value, _)| value.is_none())
             .map(|(_, nth)| nth)
             .collect();
         if !taken.is_empty() {
             let before = self.known.now();
             let values = taken.into_iter().zip(before.iter());
-            let kept = |(value, before): (Vec<u8>, &Vec<u8>)| match value.is_empty() {
-                true => before.clone(),
-                false => value,
+            let kept = |(value, before): (Option<Vec<u8>>, &Vec<u8>)| {
+                value.unwrap_or_else(|| before.clone())
             };
             self.known.renew(values.map(kept).collect());
+        }
+        if let Some(refresh) = &self.around.refresh {
+            // Its steps are the last of set-up.
+            let steps = |mix: &Mix| mix.flows[0].steps.len();
+            let first = steps(mix) - steps(&refresh.once.mix);
+            if first < cookies.len() {
+                *lock(&self.shared.cookies) = cookies.swap_remove(first);
+            }
         }
         match failed {
             Some(why) => Err(format!("[[setup]] {why}")),
@@ -148,8 +169,7 @@ impl SetUp {
 
     /// What went wrong since it was asked last, in words.
     pub(crate) fn told(&self) -> Option<String> {
-        let refreshing = self.refreshing.as_ref()?;
-        let Tally { made, failed, why } = std::mem::take(&mut *lock(&refreshing.shared.tally));
+        let Tally { made, failed, why } = std::mem::take(&mut *lock(&self.shared.tally));
         (failed > 0).then(|| {
             let times = if failed == 1 { "time" } else { "times" };
             format!(
@@ -182,24 +202,31 @@ impl Refreshing {
         names: &[String],
         known: &Known,
         place: &Place,
+        shared: &Arc<Shared>,
     ) -> Result<Refreshing, String> {
         let Refresh { once, every } = refresh.clone();
         let number = |name: &String| names.iter().position(|other| other == name);
         let numbers: Vec<usize> = once.names.iter().filter_map(number).collect();
         let (known, place) = (known.clone(), place.clone());
-        let shared = Arc::<Shared>::default();
-        let of_thread = Arc::clone(&shared);
+        let shared = Arc::clone(shared);
         let (tell, told) = channel();
         let again = move || {
             while told.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
-                let _turn = lock(&of_thread.turn);
-                let made = make(&once.mix, &place, once.names.len(), &[]);
-                let mut tally = lock(&of_thread.tally);
+                let _turn = lock(&shared.turn);
+                let cookies = lock(&shared.cookies).clone();
+                let with = With {
+                    cookies: &cookies,
+                    ..With::default()
+                };
+                let made = make(&once.mix, &place, once.names.len(), with);
+                let mut tally = lock(&shared.tally);
                 match made.failed {
                     None => {
                         let mut values = known.now().to_vec();
                         for (number, value) in numbers.iter().zip(made.taken) {
-                            values[*number] = value;
+                            if let Some(value) = value {
+                                values[*number] = value;
+                            }
                         }
                         known.renew(values);
                         tally.made += 1;
@@ -218,7 +245,6 @@ impl Refreshing {
         Ok(Refreshing {
             tell: Some(tell),
             thread: Some(thread.map_err(|error| error.to_string())?),
-            shared,
         })
     }
 }

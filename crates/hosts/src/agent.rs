@@ -19,7 +19,9 @@ mod telling;
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -37,13 +39,14 @@ use wallfinder_protocol::{
     Refusal, Request, Role, Side as AskedSide, Stacks, Terms, VERSION, WayOut, Welcome,
 };
 use wallfinder_sys::{clock, process};
-use wallfinder_testbed::child::{RunAs, Shim, hold_lease};
+use wallfinder_testbed::child::{RunAs, Shim, extend_lease, hold_lease};
 use wallfinder_testbed::lab::{self, Flows, Shaper};
 use wallfinder_testbed::squeeze::{Lever, Side};
 use wallfinder_testbed::subject::SubjectSpec;
 use wallfinder_testbed::undo::SqueezeLock;
 
 use crate::apart::towards;
+use crate::channel::PATIENCE_LONG;
 use crate::here::{self, Here};
 use crate::load::own_address;
 use crate::{Backend, Host, Joint, Own, PaceOf, Sampling, ServerHost, Taking};
@@ -55,6 +58,8 @@ pub use telling::told_every;
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// The same while workers are waited for that are to follow a lever.
 const LOOK_EVERY_STEERED: Duration = Duration::from_millis(2);
+/// How often the lease is extended while an order is carried out.
+const EXTEND_EVERY: Duration = Duration::from_secs(1);
 /// Without a word for so long there is no controller any more.
 const SILENCE_MAX: Duration = Duration::from_secs(60);
 /// Ticks of telemetry in one message.
@@ -110,7 +115,15 @@ pub fn serve(
     process::go_first();
     output.bytes(GREETING)?;
     let (tell, asked) = sync_channel(WAITING_MAX);
-    thread::spawn(move || listen(input, |request| tell.send(request).is_ok()));
+    let order = Arc::<UnderWay>::default();
+    let of_reader = Arc::clone(&order);
+    thread::spawn(move || {
+        listen(input, |request| tell.send(request).is_ok());
+        of_reader.is_over.store(true, Ordering::Relaxed);
+    });
+    let of_lease = Arc::clone(&order);
+    let (_end, ended) = channel();
+    thread::spawn(move || extend(&of_lease, &ended));
     let mut heard_ns = clock::boottime_ns();
     loop {
         hold_lease(agent.squeezes().then_some(LEASE));
@@ -147,7 +160,9 @@ pub fn serve(
         if is_told(&request.ask) {
             log.line(&told(&request.ask, admitted.as_ref().err()));
         }
+        order.since_ns.store(now_ns, Ordering::Relaxed);
         let answer = admitted.and_then(|()| agent.carry_out(request.number, request.ask));
+        order.since_ns.store(0, Ordering::Relaxed);
         agent.terms.renew(clock::boottime_ns());
         // A load is answered when it has ended.
         if let Some(answer) = answer.transpose() {
@@ -176,6 +191,33 @@ fn listen(mut input: impl Read, mut tell: impl FnMut(Result<Request, String>) ->
                 tell(Err(error.to_string()));
                 return;
             }
+        }
+    }
+}
+
+/// The order that is carried out now.
+#[derive(Default)]
+struct UnderWay {
+    /// Since when, by the clock that goes on while a machine sleeps; 0: there is none.
+    since_ns: AtomicU64,
+    /// Nobody asks any more.
+    is_over: AtomicBool,
+}
+
+impl UnderWay {
+    /// Whether there is one that its controller still waits for.
+    fn is_awaited(&self, now_ns: u64) -> bool {
+        let since_ns = self.since_ns.load(Ordering::Relaxed);
+        let took = Duration::from_nanos(now_ns.saturating_sub(since_ns));
+        since_ns > 0 && took < PATIENCE_LONG && !self.is_over.load(Ordering::Relaxed)
+    }
+}
+
+/// Extends the lease while an order is carried out, which may take longer. An agent that was stopped extends nothing.
+fn extend(order: &UnderWay, ended: &Receiver<()>) {
+    while ended.recv_timeout(EXTEND_EVERY) == Err(RecvTimeoutError::Timeout) {
+        if order.is_awaited(clock::boottime_ns()) {
+            extend_lease(LEASE);
         }
     }
 }
@@ -754,7 +796,7 @@ fn found(family: &wallfinder_probe::Family) -> Found {
 #[cfg(test)]
 mod tests {
     use std::io::Cursor;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
 
     use wallfinder_protocol::{Greeting, Hello, Named, Said, frame};
 
@@ -795,6 +837,19 @@ mod tests {
             }
         }
         numbers
+    }
+
+    #[test]
+    fn a_lease_is_extended_while_an_order_is_awaited() {
+        const SECOND: u64 = 1_000_000_000;
+        let order = UnderWay::default();
+        assert!(!order.is_awaited(100 * SECOND), "there is none");
+        order.since_ns.store(100 * SECOND, Ordering::Relaxed);
+        for (at, is_awaited) in [(100, true), (130, true), (139, true), (140, false)] {
+            assert_eq!(order.is_awaited(at * SECOND), is_awaited, "{at}");
+        }
+        order.is_over.store(true, Ordering::Relaxed);
+        assert!(!order.is_awaited(101 * SECOND), "its controller is gone");
     }
 
     #[test]

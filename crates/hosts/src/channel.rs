@@ -26,7 +26,7 @@ use wallfinder_sys::clock;
 /// How long an agent may take to answer, on a host whose processors are full.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The same where much is put up: control groups, CPU stealers, pauses, a server.
-const PATIENCE_LONG: Duration = Duration::from_secs(40);
+pub(crate) const PATIENCE_LONG: Duration = Duration::from_secs(40);
 /// How often the controller says that it is there.
 const RENEW_EVERY: Duration = Duration::from_secs(1);
 /// How often it is looked at whether the way is gone, while an answer is waited for.

@@ -10,6 +10,8 @@
 //!             └ each window: wash-out (not measured), then measured
 //! ```
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
@@ -276,6 +278,9 @@ pub struct Window {
     /// Of several squeezes at once, those that were not in force.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub without: Vec<Squeeze>,
+    /// Of several squeezes at once, what was left of each as its check measured it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub retained_each: BTreeMap<Squeeze, f64>,
     /// What the check saw: `stole 0.199 of cpu 0`, `throttled in 71 of 100 periods`.
     pub check: String,
     /// Cores that the server's processes used.
@@ -296,15 +301,23 @@ pub struct Window {
 impl Window {
     /// What was left of the resource: as measured, else as asked for.
     pub fn left(&self, asked: f64) -> f64 {
-        self.retained
-            .filter(|retained| retained.is_finite() && *retained > 0.0)
-            .unwrap_or(asked)
+        self.retained.filter(is_share).unwrap_or(asked)
+    }
+
+    /// What was left of one of several resources: as measured, else as asked for.
+    pub fn left_of(&self, squeeze: Squeeze, asked: f64) -> f64 {
+        let measured = self.retained_each.get(&squeeze).copied();
+        measured.filter(is_share).unwrap_or(asked)
     }
 
     /// Its length in seconds.
     pub fn seconds(&self) -> f64 {
         self.to_ns.saturating_sub(self.from_ns) as f64 / 1e9
     }
+}
+
+fn is_share(retained: &f64) -> bool {
+    retained.is_finite() && *retained > 0.0
 }
 
 /// A squeeze that was out of reach.

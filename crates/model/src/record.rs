@@ -28,7 +28,7 @@ pub struct Record {
     pub id: String,
     /// Start, UTC, RFC 3339.
     pub started_utc: String,
-    /// Version of the tool.
+    /// Version of the tool, with the revision of its sources where that was known to the build: `0.1.0+26ff8c9f`.
     pub tool_version: String,
     /// The command line, secrets redacted.
     pub command_line: Vec<String>,

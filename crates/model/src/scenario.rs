@@ -807,7 +807,7 @@ impl Reference<'_> {
 }
 
 impl Scenario {
-    /// A text in the place of each that may hold a secret: header fields, variables, bodies, URLs and commands.
+    /// A text in the place of each that may hold a secret: header fields, variables, bodies, rows, URLs and commands.
     /// `map` is told what it is of, its key, such as `target.headers.0`, and the text.
     pub fn map_telling(&mut self, mut map: impl FnMut(Telling, &str, &str) -> String) {
         let mut each = |kind: Telling, key: &str, text: &mut String| *text = map(kind, key, text);
@@ -847,13 +847,11 @@ impl Scenario {
         for (name, data) in &mut self.traffic.data {
             for (column, value) in data.rows.iter_mut().flatten() {
                 if let Scalar::Text(value) = value {
-                    let mut text = format!("{column}: {value}");
-                    each(
-                        Telling::Header,
-                        &format!("traffic.data.{name}.rows"),
-                        &mut text,
-                    );
-                    *value = Telling::Header.value(&text).unwrap_or_default().to_owned();
+                    let column = format!("{column}: ");
+                    let mut text = format!("{column}{value}");
+                    let key = format!("traffic.data.{name}.rows");
+                    each(Telling::Cell, &key, &mut text);
+                    *value = text.strip_prefix(&column).unwrap_or_default().to_owned();
                 }
             }
         }
@@ -905,6 +903,8 @@ pub enum Telling {
     Url,
     /// Another program's command.
     Command,
+    /// `column: value`, of a row of data: it refers to nothing.
+    Cell,
 }
 
 impl Telling {
@@ -913,7 +913,7 @@ impl Telling {
         let value = match self {
             Telling::Header => text.split_once(':')?.1,
             Telling::Variable => text.split_once('=')?.1,
-            Telling::Body | Telling::Url | Telling::Command => return None,
+            Telling::Body | Telling::Url | Telling::Command | Telling::Cell => return None,
         };
         Some(value.trim())
     }

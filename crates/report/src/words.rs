@@ -74,13 +74,7 @@ pub const DOUBTFUL: f64 = 0.6;
 
 /// How sure a verdict is: `proved · 10 rounds`, `observed · confidence 0.85`.
 pub fn standing(verdict: &Verdict) -> String {
-    let rounds = verdict
-        .elasticities
-        .values()
-        .map(|elasticity| elasticity.rounds)
-        .max()
-        .filter(|rounds| *rounds > 0);
-    match (verdict.how, rounds) {
+    match (verdict.how, rounds(verdict)) {
         (How::Proved | How::Likely, Some(rounds)) => {
             format!("{} · {rounds} rounds", how(verdict.how))
         }
@@ -90,6 +84,20 @@ pub fn standing(verdict: &Verdict) -> String {
         ),
         _ => how(verdict.how).to_owned(),
     }
+}
+
+/// Rounds that tell of the wall: of its own squeezes and, where it has none, of the one that has most. `None`
+/// where nothing was squeezed.
+fn rounds(verdict: &Verdict) -> Option<u32> {
+    let squeezed = match verdict.wall {
+        Wall::ServerSerial => Wall::ServerCpu,
+        wall => wall,
+    };
+    let own = Squeeze::ALL.into_iter().filter(|it| it.wall() == squeezed);
+    let own = own.filter_map(|squeeze| verdict.elasticities.get(squeeze.label()));
+    let most = own.map(|elasticity| elasticity.rounds).max();
+    let of_any = || verdict.elasticities.values().map(|it| it.rounds).max();
+    most.or_else(of_any).filter(|rounds| *rounds > 0)
 }
 
 /// The same, with the time that the experiment took: `proved · 10 rounds · 4 min 05 s`.

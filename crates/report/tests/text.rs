@@ -4,7 +4,9 @@ mod sample;
 
 use unicode_width::UnicodeWidthStr;
 use wallfinder_judge::proof::ab::weigh;
+use wallfinder_model::experiment::Squeeze;
 use wallfinder_model::record::{CostBound, Sign, SignKind};
+use wallfinder_model::verdict::Elasticity;
 use wallfinder_model::{Record, Wall};
 use wallfinder_report::text::{self, Paths, live};
 use wallfinder_report::{Look, csv, html, json};
@@ -59,6 +61,26 @@ fn starts_of_the_server_stand_beside_the_rounds() {
     let windows = &mut step.experiment.as_mut().unwrap().windows;
     windows.last_mut().unwrap().restart = 2;
     assert!(text::find(&record, &PATHS, &look).contains("rounds · 3 starts · "));
+}
+
+#[test]
+fn rounds_are_those_of_the_wall_and_not_of_what_was_looked_at_longest() {
+    let mut record = sample::proved();
+    let look = Look {
+        width: 100,
+        colour: false,
+        ascii: false,
+    };
+    let verdict = record.steps.last_mut().unwrap().verdict.as_mut().unwrap();
+    let own = verdict.elasticities[Squeeze::Downlink.label()];
+    for (squeeze, rounds) in [(Squeeze::InFlight, 16), (Squeeze::Downlink, 7)] {
+        let read = Elasticity { rounds, ..own };
+        verdict
+            .elasticities
+            .insert(squeeze.label().to_owned(), read);
+    }
+    assert_eq!(verdict.wall, Wall::Downlink);
+    assert!(text::find(&record, &PATHS, &look).contains("proved · 7 rounds"));
 }
 
 #[test]

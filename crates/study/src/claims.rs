@@ -6,6 +6,7 @@
 //!  false       true            contradicted
 //!  false       false           open: the data lie between
 //!  needs what was not measured open: and says what
+//!  its `needs` is false        open: and says what is lacking
 //!  looked at a disturbed step  open: and says what disturbed it (unless `calm = false`, or enough
 //!                              rounds are left without those that were disturbed)
 //!  true        true            the study is wrong: open, and a fault
@@ -54,6 +55,8 @@ pub struct Claim {
     sentence: Template,
     /// In an order in which each needs only those before it.
     pub(crate) lets: Vec<Let>,
+    /// What has to be there for it to be decided.
+    pub(crate) needs: Option<Condition>,
     pub(crate) confirmed: Condition,
     pub(crate) contradicted: Condition,
     pub(crate) because: Template,
@@ -170,8 +173,10 @@ pub(crate) fn evaluate(study: &Study, data: Data) -> Judged {
     judged
 }
 
-/// How the reason of a claim that lies between its conditions begins, and what that of a disturbed one has.
+/// How the reason of a claim that lies between its conditions begins, how that of one that lacks what it needs, and
+/// what that of a disturbed one has.
 const BETWEEN: &str = "neither way: ";
+const LACKING: &str = "something is lacking: ";
 const DISTURBED: &str = "` was disturbed: ";
 
 /// Why a claim stayed open, by the reason given.
@@ -213,27 +218,29 @@ impl Claim {
         !self.figures.is_empty()
     }
 
+    /// Every expression that decides it: named ones, what it needs, and its two conditions.
+    pub(crate) fn deciding(&self) -> impl Iterator<Item = &Condition> {
+        let lets = self.lets.iter().map(|named| &named.condition);
+        lets.chain(&self.needs)
+            .chain([&self.confirmed, &self.contradicted])
+    }
+
     /// Whether an expression goes through `steps` itself.
     fn lists_all_steps(&self) -> bool {
         let uses = |expression: &Expression| expression.variables().iter().any(|v| v == "steps");
-        let lets = self.lets.iter().map(|named| &named.condition);
-        lets.chain([&self.confirmed, &self.contradicted])
-            .any(|condition| uses(&condition.expression))
+        self.deciding().any(|condition| uses(&condition.expression))
     }
 
     /// Whether any expression that decides it asks for steps.
     fn looks_at_steps(&self) -> bool {
-        let lets = self.lets.iter().map(|named| &named.condition);
-        let deciding = lets.chain([&self.confirmed, &self.contradicted]);
-        let mut expressions = deciding.map(|condition| &condition.expression);
+        let mut expressions = self.deciding().map(|condition| &condition.expression);
         expressions.any(|expression| !expression.named.is_empty()) || self.lists_all_steps()
     }
 
     /// Whether any expression asks which round a step is of: who picks a round by its number would
     /// find none where that one is left out.
     fn names_rounds(&self) -> bool {
-        let lets = self.lets.iter().map(|named| &named.condition);
-        lets.chain([&self.confirmed, &self.contradicted])
+        self.deciding()
             .map(|condition| &condition.expression)
             .chain(self.shown())
             .any(|expression| expression.names_rounds)
@@ -241,9 +248,9 @@ impl Claim {
 
     /// Whether it names each cell that it looks at, and goes through no others.
     pub(crate) fn names_cells(&self) -> bool {
-        let lets = self.lets.iter().map(|named| &named.condition);
-        let conditions = lets.chain([&self.confirmed, &self.contradicted]);
-        let mut called = conditions.flat_map(|condition| &condition.expression.named);
+        let mut called = self
+            .deciding()
+            .flat_map(|condition| &condition.expression.named);
         called.all(|(function, _)| ["rounds", "at", "ran"].contains(&function.as_str()))
             && !self.lists_all_steps()
     }
@@ -253,7 +260,8 @@ impl Claim {
         let mut text = format!("{:?} {}", self.figures, self.calm);
         let lets = self.lets.iter();
         let named = lets.map(|named| (named.name.as_str(), &named.condition));
-        for (name, condition) in named.chain([
+        let needed = self.needs.iter().map(|needs| ("needs", needs));
+        for (name, condition) in named.chain(needed).chain([
             ("confirmed", &self.confirmed),
             ("contradicted", &self.contradicted),
         ]) {
@@ -353,6 +361,15 @@ impl<'c> Scope<'c> {
             let truth = condition.expression.truth(&self.context);
             truth.map_err(|error| self.no_value(error))
         };
+        match claim.needs.as_ref().map_or(Ok(true), &truth) {
+            Ok(true) => {}
+            Ok(false) => {
+                let because = claim.because.fill(&self.context);
+                return Ok((Outcome::Open, format!("{LACKING}{because}")));
+            }
+            Err(NoValue::Missing(why)) => return Ok((Outcome::Open, why)),
+            Err(NoValue::Wrong(why)) => return Err(why),
+        }
         match (truth(&claim.confirmed), truth(&claim.contradicted)) {
             (Err(NoValue::Wrong(why)), _) | (_, Err(NoValue::Wrong(why))) => Err(why),
             (Err(NoValue::Missing(why)), _) | (_, Err(NoValue::Missing(why))) => {
@@ -451,6 +468,11 @@ pub(crate) fn compile(raw: &ClaimFile, place: &Place) -> Result<Claim, StudyErro
             .collect(),
         sentence: place.template(&raw.claim, outer)?,
         lets: in_order(lets, place)?,
+        needs: raw
+            .needs
+            .as_ref()
+            .map(|needs| place.condition(needs, &names))
+            .transpose()?,
         confirmed: place.condition(&raw.confirmed, &names)?,
         contradicted: place.condition(&raw.contradicted, &names)?,
         because: place.template(&raw.because, &names)?,
@@ -569,4 +591,31 @@ fn offset(text: &str, line: usize, column: usize) -> usize {
         .map(char::len_utf8)
         .sum();
     before + within
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_tells_why_a_claim_stayed_open() {
+        for (because, told) in [
+            ("neither way: 750/s", Cause::Between),
+            (
+                "something is lacking: the load came from one host",
+                Cause::Lacking,
+            ),
+            ("`server` was not measured", Cause::Lacking),
+            (
+                "`simple` did not run with wrk: not installed",
+                Cause::NotRun,
+            ),
+            (
+                "`simple/engine/c1` was disturbed: others used 0.60 cores; else: 2,000/s",
+                Cause::Disturbed,
+            ),
+        ] {
+            assert_eq!(cause(because), told, "{because}");
+        }
+    }
 }

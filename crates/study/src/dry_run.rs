@@ -74,10 +74,7 @@ enum Tried {
 /// Every expression of a claim and where it stands.
 fn expressions(claim: &Claim) -> impl Iterator<Item = (&Expression, &Range<usize>)> {
     claim
-        .lets
-        .iter()
-        .map(|named| &named.condition)
-        .chain([&claim.confirmed, &claim.contradicted])
+        .deciding()
         .map(|condition| (&condition.expression, &condition.span))
         .chain(
             claim
@@ -162,7 +159,8 @@ fn try_out(claim: &Claim, data: &Arc<Data>, place: &Place) -> Result<Tried, Stud
             }
         }
         let mut truths = Vec::new();
-        for condition in [&claim.confirmed, &claim.contradicted] {
+        let outcomes = [&claim.confirmed, &claim.contradicted];
+        for condition in claim.needs.iter().chain(outcomes) {
             // It had a value above.
             let Ok(found) = condition.expression.value(&scope.context) else {
                 continue;
@@ -173,7 +171,7 @@ fn try_out(claim: &Claim, data: &Arc<Data>, place: &Place) -> Result<Tried, Stud
             }
             truths.push(found);
         }
-        if truths == [Value::Truth(true), Value::Truth(true)] {
+        if truths.iter().all(|truth| *truth == Value::Truth(true)) {
             let message =
                 "on made-up data this is true together with `confirmed`: a claim cannot be \
                            both"
@@ -201,6 +199,7 @@ fn pretend(step: &StudyStep, wall: &str) -> Entry {
         ("connections", _) => Field::Number(f64::from(step.load.connections)),
         ("depth", _) => Field::Number(f64::from(step.load.in_flight_per_connection)),
         ("in_flight" | "in_flight_max", _) => Field::Number(in_flight),
+        ("window_ms", _) => Field::Number(1e4),
         ("throughput" | "ceiling.throughput", _) => Field::Number(1e5),
         ("mean_ms" | "n_over_x_ms", _) => Field::Number(in_flight / 1e2),
         (path, _) if path.ends_with("_share") || path.ends_with("utilisation") => {

@@ -339,6 +339,11 @@ pub(crate) struct ClaimFile {
     #[serde(default, rename = "let")]
     #[cfg_attr(feature = "schema", schemars(with = "BTreeMap<String, String>"))]
     pub(crate) lets: BTreeMap<Spanned<String>, Spanned<String>>,
+    /// What has to be there for the claim to be decided, such as a second client host. Where it is false the claim
+    /// is open for lack of it, and `because` says of what.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<String>"))]
+    pub(crate) needs: Option<Spanned<String>>,
     /// A condition that supports the claim.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub(crate) confirmed: Spanned<String>,

@@ -47,8 +47,7 @@ impl Claim {
     /// What its conditions refer to; its sentences do not count.
     pub fn words(&self) -> Words {
         let mut words = Words::default();
-        let lets = self.lets.iter().map(|named| &named.condition);
-        for condition in lets.chain([&self.confirmed, &self.contradicted]) {
+        for condition in self.deciding() {
             let expression: &Expression = &condition.expression;
             words.all_steps |= expression.variables().iter().any(|name| name == "steps");
             collect(expression.tree(), &mut words);

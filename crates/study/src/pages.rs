@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use serde::Deserialize;
 use wallfinder_model::record::Outcome;
 
-use crate::claims::Claim;
+use crate::claims::{Claim, Condition};
 use crate::results::{Cause, Kept};
 use crate::study::Study;
 use crate::{Size, StudyError};
@@ -187,15 +187,11 @@ pub fn results(studies: &[Study], kept: &[Kept]) -> String {
         );
         for claim in &study.claims {
             let text = claim.text.replace("{driver}", "each driver");
-            let (confirmed, contradicted) = (
-                claim.confirmed.expression.text(),
-                claim.contradicted.expression.text(),
-            );
             let mut says = format!(
                 "{} | {} | {}",
                 cell(&text),
-                code(confirmed),
-                code(contradicted)
+                asked(claim, &claim.confirmed),
+                asked(claim, &claim.contradicted)
             );
             for standing in standings(study, claim, kept) {
                 let row = row(&format!("`{}` | {says}", claim.id), claim, &standing);
@@ -329,9 +325,13 @@ fn cell(text: &str) -> String {
         .replace('|', "\\|")
 }
 
-/// A condition for a cell of a table.
-fn code(condition: &str) -> String {
-    format!("`{}`", cell(condition))
+/// A condition of a claim for a cell of a table, behind what the claim needs.
+fn asked(claim: &Claim, condition: &Condition) -> String {
+    let code = |of: &Condition| format!("`{}`", cell(of.expression.text()));
+    match &claim.needs {
+        Some(needs) => format!("{} and {}", code(needs), code(condition)),
+        None => code(condition),
+    }
 }
 
 /// A claim by its study's name and its own.

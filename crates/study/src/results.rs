@@ -31,9 +31,9 @@ pub struct Kept {
     pub study: String,
     /// `smoke`, `demo` or `full`.
     pub size: String,
-    /// The day it began, UTC: `2026-11-25`.
+    /// When it began, UTC: `2026-11-25 17:19`.
     pub date: String,
-    /// What measured: `wallfinder 0.1.0`.
+    /// What measured: `wallfinder 0.1.0+26ff8c9f`.
     pub tool: String,
     /// Where.
     pub machine: String,
@@ -132,7 +132,12 @@ impl Kept {
             schema: SCHEMA.to_owned(),
             study: study.id.clone(),
             size: size.label().to_owned(),
-            date: record.started_utc.chars().take(10).collect(),
+            date: record
+                .started_utc
+                .replace('T', " ")
+                .chars()
+                .take(16)
+                .collect(),
             tool: format!("wallfinder {}", record.tool_version),
             machine: machine(record),
             steps: steps.count() as u64,

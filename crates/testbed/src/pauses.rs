@@ -361,15 +361,20 @@ impl Shared {
 }
 
 /// Freezes a group for this long; for how long it stood. Its processes come to a stand one after
-/// another between the asking and the last one's: half of that counts.
+/// another between the asking and the last one's: half of that counts. Where one does not, nobody knows who stood
+/// for how long: they go on, and it is no pause.
 fn pause_group(group: &Group, length: Duration) -> Result<u64, TestbedError> {
     let asked_ns = monotonic_ns();
     let frozen = group.freeze();
     let from_ns = asked_ns.midpoint(monotonic_ns());
+    if let Ok(false) = frozen {
+        drop(group.thaw());
+        return Ok(0);
+    }
     sleep_until(from_ns, length);
     let to_ns = monotonic_ns();
     drop(group.thaw());
-    frozen.map(|()| to_ns.saturating_sub(from_ns))
+    frozen.map(|_| to_ns.saturating_sub(from_ns))
 }
 
 /// Stops processes one after another, and lets them go on in the same order, each after this

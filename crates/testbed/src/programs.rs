@@ -119,11 +119,16 @@ pub fn find(program: &str) -> Result<PathBuf, CommandError> {
     }
 }
 
-/// Finds a load generator: one that comes with the tool where subjects stand, any other as
-/// [`find`] does, and then among the peers of the build tree's benchmarks.
+/// Finds a load generator: one that comes with the tool as [`find_subject`] does, `small20k/echo-client` too; any
+/// other as [`find`] does, and then among the peers of the build tree's benchmarks.
 pub fn find_driver(program: &str) -> Result<PathBuf, CommandError> {
-    if program == ECHO_CLIENT {
-        return find_subject(program).map(|found| found.path);
+    find_driver_in(program, &subject_folders())
+}
+
+fn find_driver_in(program: &str, subjects: &[PathBuf]) -> Result<PathBuf, CommandError> {
+    let name = program.split_once('/').map_or(program, |(_, name)| name);
+    if name == ECHO_CLIENT {
+        return find_subject_in(program, subjects).map(|found| found.path);
     }
     match find(program) {
         Err(CommandError::NotFound { .. }) if !program.contains('/') => {
@@ -245,6 +250,11 @@ mod tests {
         };
         assert_eq!(found("echo"), Ok(ours(&plain)));
         assert_eq!(found("small20k/echo"), Ok(ours(&small)));
+        let client = program_at(&top.join("bin/small20k/echo-client"));
+        let driver = |program: &str| find_driver_in(program, &folders);
+        assert_eq!(driver("small20k/echo-client"), Ok(client.clone()));
+        assert_eq!(driver(client.to_str().unwrap()), Ok(client));
+        assert!(driver("no-such/echo-client").is_err());
         // Neither a name of ours nor a way out of the folder.
         for other in [
             "other",

@@ -74,7 +74,7 @@ pub struct Once {
 /// What is made again while a load runs: values that would grow old.
 #[derive(Debug, Clone)]
 pub struct Refresh {
-    /// The last requests of set-up; what they take is among what that takes.
+    /// The last requests of set-up; what they take is among what that takes, and they begin with its cookies.
     pub once: Once,
     /// How often.
     pub every: Duration,

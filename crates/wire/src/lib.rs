@@ -535,6 +535,16 @@ pub trait Wire: Sized {
         &[]
     }
 
+    /// The cookies of the session on this connection, of a mix, as a request's field has them.
+    fn cookies(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    /// Gives a session that has not begun cookies, as [`Wire::cookies`] gives them.
+    fn take_cookies(&mut self, cookies: &[u8]) {
+        let _ = cookies;
+    }
+
     /// Gives up one request, which then has no outcome, and says whether the others on the
     /// connection may go on without it; if not, nothing is changed. Poll for an outcome
     /// afterwards: the connection may be over with it.

@@ -321,6 +321,82 @@ fn doctor_does_nothing_that_a_forged_journal_asks_for() {
     assert!(!stopped.becomes('S'), "another process was signalled");
 }
 
+/// Whether every process of this machine is seen, so that a namespace can be known to have none.
+fn sees_all() -> bool {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let mut processes = entries.filter(|entry| {
+        let name = entry.file_name();
+        name.to_str()
+            .is_some_and(|name| name.parse::<u32>().is_ok())
+    });
+    let is_seen = |entry: fs::DirEntry| {
+        let status = fs::read_to_string(entry.path().join("status")).unwrap_or_default();
+        let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+        let is_here = numbers.is_none_or(|numbers| numbers.split_whitespace().count() == 1);
+        let link = fs::metadata(entry.path().join("ns/pid"));
+        is_here || !link.is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
+    };
+    inode("/proc/self/ns/pid") == 0xefff_fffc && processes.all(is_seen)
+}
+
+/// Groups of labs in namespaces of process ids of their own: of one that is gone, of one that is gone while a process
+/// stayed in its group, and of one that lives.
+#[test]
+fn doctor_removes_empty_groups_of_a_namespace_that_is_gone() {
+    let _turn = together().changing_the_host();
+    if !has_apparatus() {
+        return;
+    }
+    let place = Place::new();
+    let top = quotas().unwrap();
+    let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--pid", "--fork", "--kill-child", "sleep", "60"]);
+    let mut lab = unshare.spawn().unwrap();
+    let children = format!("/proc/{0}/task/{0}/children", lab.id());
+    let until = Instant::now() + Duration::from_secs(5);
+    let living = loop {
+        let init = fs::read_to_string(&children).unwrap_or_default();
+        let number = fs::metadata(format!("/proc/{}/ns/pid", init.trim()));
+        match number.map(|found| found.ino()) {
+            Ok(number) if !init.trim().is_empty() => break number,
+            _ => assert!(Instant::now() < until, "unshare starts nothing"),
+        }
+        thread::sleep(Duration::from_millis(5));
+    };
+    // No namespace has the number 1.
+    let groups = [(1, "gone"), (1, "held"), (living, "living")].map(|(namespace, side)| {
+        let group = top.join(format!("wallfinder-wf-7-1a-{namespace:x}-0-{side}"));
+        fs::create_dir(&group).unwrap();
+        group
+    });
+    let [gone, held, living] = &groups;
+    fs::write(held.join("cgroup.procs"), sleeper.id().to_string()).unwrap();
+    let sees_all = sees_all();
+    let said = place.run(&["doctor", "--clean"]).ends_with(0).out;
+    let left_alone = |group: &Path| {
+        let shown = group.display().to_string();
+        let told = |line: &str| line.contains(&shown) && line.contains("another container");
+        group.exists() && said.lines().any(told)
+    };
+    assert!(left_alone(held) && left_alone(living), "{said}");
+    match sees_all {
+        true => assert!(!gone.exists(), "{said}"),
+        false => assert!(left_alone(gone), "{said}"),
+    }
+    for child in [&mut sleeper, &mut lab] {
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+    for group in groups.iter().filter(|group| group.exists()) {
+        let until = Instant::now() + Duration::from_secs(5);
+        while let Err(error) = fs::remove_dir(group) {
+            assert!(Instant::now() < until, "{error}");
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
 /// A run that lives on the host, seen from where its number is nobody's; and one of a container that
 /// is gone.
 #[test]

@@ -136,6 +136,7 @@ impl Shop {
             let answer = match (method, path) {
                 ("POST", "/key") => ok("X-Key: k/1\r\n", ""),
                 ("DELETE", "/key/k%2F1") => ok("", ""),
+                ("POST", "/no-key") => ok("X-Key:\r\n", "{\"key\": \"\"}"),
                 ("POST", "/login") => match serde_json::from_str::<Value>(body) {
                     Ok(said) if said["user"] != "mallory" => {
                         let token = said["user"].as_str().unwrap_or("").replace('"', "'");
@@ -365,6 +366,67 @@ fn a_token_that_grows_old_is_renewed_while_the_load_runs() {
             true => assert!((6..=14).contains(&given), "{given}"),
             false => assert_eq!(given, 1),
         }
+    }
+}
+
+#[test]
+fn what_is_renewed_has_the_cookies_of_the_set_up_before_it() {
+    let _turn = together();
+    let place = Place::new();
+    let sent = Arc::<Mutex<Vec<String>>>::default();
+    let seen = Arc::clone(&sent);
+    let double = Double::start(move |conversation| {
+        while let Some(request) = conversation.request() {
+            let request = String::from_utf8_lossy(&request).into_owned();
+            let mut lines = request.lines();
+            let cookies = lines.find_map(|line| line.strip_prefix("Cookie: "));
+            if request.starts_with("POST /token") {
+                let cookies = cookies.unwrap_or_default().to_owned();
+                seen.lock().unwrap().push(cookies);
+            }
+            let fields = match request.starts_with("POST /login") {
+                true => "Set-Cookie: sid=1; Path=/\r\nSet-Cookie: lang=de\r\n",
+                false => "Set-Cookie: sid=2\r\n",
+            };
+            if !conversation.say(ok(fields, "{\"token\": \"t\"}")) {
+                return;
+            }
+        }
+    });
+    place.file(
+        "office.toml",
+        "[[setup]]\npost = \"/login\"\n\
+         [[setup]]\npost = \"/token\"\nrefresh = \"200ms\"\ntake = { token = \"json:/token\" }\n\
+         [[request]]\nget = \"/mine?{token}\"\n",
+    );
+    let url = double.url("/");
+    let args = ["run", &url, "--traffic", "office.toml", "-c", "1"];
+    let load = ["-d", "1500ms", "--no-calibrate", "-q"];
+    place.run(&[&args[..], &load].concat()).ends_with(0);
+    let sent = sent.lock().unwrap();
+    assert!(sent.len() >= 3, "{sent:?}");
+    assert!(sent.iter().all(|sent| sent == "sid=1; lang=de"), "{sent:?}");
+}
+
+#[test]
+fn an_empty_value_that_set_up_took_is_one() {
+    let _turn = together();
+    for from in ["header:x-key", "json:/key"] {
+        let (place, shop) = (Place::new(), Shop::default());
+        let double = shop.start();
+        place.file(
+            "shop.toml",
+            format!(
+                "[[setup]]\npost = \"/no-key\"\ntake = {{ key = \"{from}\" }}\n\
+                 [[request]]\nget = \"/search?q={{key}}\"\n\
+                 [[teardown]]\ndelete = \"/keys-of{{key}}\"\n"
+            ),
+        );
+        let url = double.url("/");
+        let args = ["run", &url, "--traffic", "shop.toml", "-c", "1", "-n", "20"];
+        let ran = place.run(&[&args[..], &["--no-calibrate", "-q"]].concat());
+        ran.ends_with(0);
+        assert_eq!(shop.count("DELETE /keys-of"), 1, "{from}");
     }
 }
 

@@ -3,6 +3,7 @@
 //! Levers of the apparatus are set by calls; those of the engine are read from here when
 //! the source applies them. A sham sets every one of them to no dose. Each that is set is checked by itself.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use wallfinder_engine::LeverSetting;
@@ -62,6 +63,8 @@ pub(crate) struct Checked {
     pub(crate) check: Option<Check>,
     /// Of several those that were not in force.
     pub(crate) without: Vec<Squeeze>,
+    /// Of several what was left of each, where that was measured.
+    pub(crate) retained_each: BTreeMap<Squeeze, f64>,
 }
 
 impl LeverSet {
@@ -411,6 +414,7 @@ impl LeverSet {
             return Checked {
                 check: checks.pop().map(|(_, check)| check),
                 without: Vec::new(),
+                retained_each: BTreeMap::new(),
             };
         }
         let is_out = |check: &Check| check.in_force == Some(false);
@@ -420,6 +424,10 @@ impl LeverSet {
         let texts: Vec<String> = checks.iter().filter_map(of_one).collect();
         let out = checks.iter().filter(|(_, check)| is_out(check));
         let without: Vec<Squeeze> = out.map(|(squeeze, _)| *squeeze).collect();
+        let measured = checks
+            .iter()
+            .filter_map(|(squeeze, check)| Some((*squeeze, check.retained?)));
+        let retained_each = measured.collect();
         let all_told = checks.iter().all(|(_, check)| check.in_force == Some(true));
         let none = without.len() == checks.len();
         Checked {
@@ -433,6 +441,7 @@ impl LeverSet {
                 text: texts.join("; "),
             }),
             without,
+            retained_each,
         }
     }
 

@@ -592,7 +592,11 @@ impl Conducting<'_> {
                 return Err(ConductError::Driver(why.to_owned()));
             }
         };
-        let Checked { check, without } = self.lever_set.checked(checks, &seen);
+        let Checked {
+            check,
+            without,
+            retained_each,
+        } = self.lever_set.checked(checks, &seen);
         let check = check.unwrap_or_default();
         tracing::debug!(
             round = self.round,
@@ -623,6 +627,7 @@ impl Conducting<'_> {
             retained: check.retained,
             in_force: check.in_force,
             without,
+            retained_each,
             check: check.text,
             server_cores: None,
             client_cores: None,

@@ -215,6 +215,8 @@ pub(super) fn binds(reading: &Reading, left: f64) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
+    use wallfinder_model::experiment::{Condition, Window};
+
     use super::*;
     use crate::proof::synthetic::experiment_of;
 
@@ -323,6 +325,62 @@ mod tests {
         };
         assert_eq!(binds_where_left(0.5), Some(false));
         assert_eq!(binds_where_left(0.8), None);
+    }
+
+    /// Beside a link that a half was taken of.
+    #[test]
+    fn a_lever_that_could_not_go_so_far_as_those_beside_it_speaks_of_what_it_left() {
+        let of = |left: Option<f64>| {
+            let windows: Vec<(u32, f64)> = (0..9).map(|at| (at % 2, 1000.0)).collect();
+            let mut experiment = experiment_of(&[(Squeeze::ServerSpeed, 0.5)], &windows);
+            let squeezes = vec![Squeeze::ServerSpeed, Squeeze::Downlink];
+            let condition = &mut experiment.conditions[1];
+            (condition.squeeze, condition.together) = (None, squeezes);
+            for window in &mut experiment.windows {
+                let measured = left.filter(|_| window.condition == 1);
+                window.retained_each = measured
+                    .into_iter()
+                    .map(|left| (Squeeze::ServerSpeed, left))
+                    .collect();
+            }
+            // Alone each was seen once, at the first dose.
+            experiment
+                .conditions
+                .extend(
+                    [Squeeze::ServerSpeed, Squeeze::Downlink].map(|squeeze| Condition {
+                        squeeze: Some(squeeze),
+                        retained: 0.8,
+                        ..Condition::sham()
+                    }),
+                );
+            let last = experiment.windows[8].clone();
+            for at in [2, 3] {
+                let window = Window {
+                    condition: at,
+                    from_ns: last.to_ns + u64::from(at) * 1_000_000_000,
+                    to_ns: last.to_ns + u64::from(at + 1) * 1_000_000_000,
+                    ..last.clone()
+                };
+                experiment.windows.push(window);
+            }
+            let readings = Readings::of(&experiment);
+            [Squeeze::ServerSpeed, Squeeze::Downlink].map(|squeeze| {
+                let reading = readings.get(squeeze).unwrap();
+                (least(reading), binds(reading, 0.5))
+            })
+        };
+        let is_about = |(ratio, binds): (f64, Option<bool>), wanted: f64, at_half| {
+            assert!((ratio - wanted).abs() < 0.02, "{ratio}");
+            assert_eq!(binds, at_half);
+        };
+        let [server, link] = of(Some(0.8));
+        is_about(server, 1.25, None);
+        is_about(link, 2.0, Some(false));
+        is_about(of(None)[0], 2.0, Some(false));
+        // Who stood at no dose was not squeezed.
+        let [server, link] = of(Some(1.0));
+        is_about(server, 1.0, None);
+        is_about(link, 2.0, Some(false));
     }
 
     /// One thread that is busy for 0.4 of its time, on sixteen processors.

@@ -80,7 +80,7 @@ pub(super) struct AtDose {
     pub(super) x: f64,
     /// ln of throughput over that with nothing squeezed.
     pub(super) y: Estimate,
-    /// Whether others were squeezed by as much in the same windows.
+    /// Whether others were squeezed in the same windows.
     pub(super) together: bool,
     /// What each window shows of the elasticity, with the start that served it.
     each: Vec<(u32, f64)>,
@@ -524,7 +524,7 @@ fn reading<'d>(
     done: impl Iterator<Item = &'d Done>,
     effort: Effort,
 ) -> Option<Reading> {
-    let doses: Vec<AtDose> = done.map(AtDose::of).collect();
+    let doses: Vec<AtDose> = done.map(|done| AtDose::of(done, squeeze)).collect();
     let joined = |dose: Dose, of: fn(&AtDose) -> Estimate| {
         let own = doses.iter().filter(|at| at.dose == dose && !at.together);
         own.map(of).reduce(Estimate::joined)
@@ -549,7 +549,7 @@ fn reading<'d>(
         .reduce(Estimate::joined)?;
     let at_most = doses
         .iter()
-        .filter(|at| at.together && at.dose == Dose::Main)
+        .filter(|at| at.together && at.dose != Dose::Deep)
         .map(AtDose::elasticity)
         .min_by(|a, b| a.interval(ALPHA).1.total_cmp(&b.interval(ALPHA).1));
     let level = match effort {
@@ -574,12 +574,18 @@ fn reading<'d>(
 }
 
 impl AtDose {
-    fn of(done: &Done) -> AtDose {
+    /// What was done, as one of its squeezes tells it: beside others by what was left of it, and not by what was asked.
+    fn of(done: &Done, squeeze: Squeeze) -> AtDose {
+        let together = done.squeezes.len() > 1;
+        let x = done.x_of(squeeze);
         AtDose {
-            dose: done.dose,
-            x: done.effect.x,
+            dose: match together {
+                true => Dose::of(squeeze, x.exp()),
+                false => done.dose,
+            },
+            x,
             y: done.effect.y(),
-            together: done.squeezes.len() > 1,
+            together,
             each: done.effect.each.clone(),
             noise: done.effect.noise,
         }

@@ -4,6 +4,8 @@
 //! The network is solved exactly by mean value analysis, so that its true elasticities and
 //! what lifting a wall would bring are known to any digit.
 
+use std::collections::BTreeMap;
+
 use wallfinder_model::experiment::{
     Condition, Effort, Experiment, Neighbour, OutOfReach, Setting, Squeeze, Window,
 };
@@ -430,12 +432,16 @@ fn window(
     let place = experiment.windows.len();
     let blank = blank(conditions.effort, index as u32, round, place);
     let mut retained = None;
+    let mut retained_each = BTreeMap::new();
     let mut squeezed = system.clone();
     for squeeze in condition.squeezes() {
         let mut left = condition.retained;
         if squeeze == Squeeze::InFlight {
             left = (system.in_flight * left).round().max(1.0) / system.in_flight;
             retained = condition.together.is_empty().then_some(left);
+        }
+        if !condition.together.is_empty() {
+            retained_each.insert(squeeze, left);
         }
         if squeeze == Squeeze::MoreClients {
             // One rests, or a fifth of them.
@@ -455,6 +461,7 @@ fn window(
     let x = truth * slow * drift * (conditions.noise * noise.gauss()).exp();
     Window {
         retained,
+        retained_each,
         throughput: x,
         answered: (x * blank.seconds()) as u64,
         in_flight_mean: Some(system.in_flight()),
@@ -529,6 +536,7 @@ fn blank(effort: Effort, condition: u32, round: u32, at: usize) -> Window {
         retained: None,
         in_force: Some(true),
         without: Vec::new(),
+        retained_each: BTreeMap::new(),
         check: String::new(),
         server_cores: None,
         client_cores: None,

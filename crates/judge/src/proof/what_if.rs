@@ -17,6 +17,9 @@ use crate::finite::positive;
 
 /// An elasticity whose lower end is below this may be noise, and moves nothing.
 const ELASTICITY_MIN: f64 = 0.1;
+/// What came of a request half as dear was off what was told by so much of the gain, both as logarithms: the root mean
+/// square of ten in the labelled suite. A share tells how much time comes free, and not what that changes in the rest.
+const OFF_PER_GAIN: f64 = 0.06;
 
 /// Throughput after a change, before it is made.
 #[derive(Debug, Clone, PartialEq)]
@@ -119,8 +122,30 @@ pub fn what_if(step: &Step, changes: &[(Squeeze, f64)]) -> Option<Prediction> {
 /// made of: of the processors of the server or of what it asks, or of the downlink. `None` where its cost is not known.
 pub fn what_if_of_kind(step: &Step, name: &str, factor: f64) -> Option<Prediction> {
     let wall = step.verdict.as_ref()?.wall;
+    let told = match wall {
+        Wall::Wait => of_a_wait(step, name, factor),
+        _ => of_a_rate(step, wall, name, factor),
+    };
+    Some(with_what_shares_do_not_tell(
+        told?,
+        positive(step.throughput)?,
+    ))
+}
+
+/// The same with room for how far such predictions were off.
+fn with_what_shares_do_not_tell(told: Prediction, present: f64) -> Prediction {
+    let off = 2.0 * OFF_PER_GAIN * (told.throughput / present).ln();
+    let apart = |end: f64| (end / told.throughput).ln().hypot(off).exp();
+    Prediction {
+        low: told.throughput / apart(told.low),
+        high: told.throughput * apart(told.high),
+        ..told
+    }
+}
+
+/// Where requests share what works at a rate.
+fn of_a_rate(step: &Step, wall: Wall, name: &str, factor: f64) -> Option<Prediction> {
     let (squeeze, shares) = match wall {
-        Wall::Wait => return of_a_wait(step, name, factor),
         Wall::Downlink => {
             let all: u64 = step.requests.iter().map(|kind| kind.wire_bytes).sum();
             let own =

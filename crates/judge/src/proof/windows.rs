@@ -2,7 +2,7 @@
 //!
 //! Throughput is that of good answers. What the check of the manipulation measured goes before what
 //! was asked for, and a squeeze that was not in force is no evidence; of several at once only those count
-//! that were.
+//! that were, each with what its own lever left.
 //!
 //! For people each window is shown beside its own shams:
 //!
@@ -80,8 +80,19 @@ struct Key {
 pub(super) struct Done {
     /// What was squeezed and in force.
     pub(super) squeezes: Vec<Squeeze>,
+    /// What was asked of them.
     pub(super) dose: Dose,
     pub(super) effect: Effect,
+    /// Of several, mean of ln of what was left of each.
+    x_each: BTreeMap<Squeeze, f64>,
+}
+
+impl Done {
+    /// Mean of ln of what was left of one of them.
+    pub(super) fn x_of(&self, squeeze: Squeeze) -> f64 {
+        let each = self.x_each.get(&squeeze);
+        each.copied().unwrap_or(self.effect.x)
+    }
 }
 
 /// What every dose did of which the windows tell.
@@ -97,6 +108,7 @@ pub(super) fn done(experiment: &Experiment) -> Vec<Done> {
         return Vec::new();
     };
     let mut keys: BTreeMap<Key, usize> = BTreeMap::new();
+    let mut told: Vec<Vec<(&Condition, &Window)>> = Vec::new();
     let mut rows = Vec::new();
     for window in &experiment.windows {
         let Some(condition) = experiment.condition(window) else {
@@ -106,7 +118,10 @@ pub(super) fn done(experiment: &Experiment) -> Vec<Done> {
             (Vec::new(), 0.0)
         } else if let Some((key, x)) = squeezed(condition, window, unwashed) {
             let next = keys.len();
-            (vec![*keys.entry(key).or_insert(next)], x)
+            let column = *keys.entry(key).or_insert(next);
+            told.resize_with(keys.len(), Vec::new);
+            told[column].push((condition, window));
+            (vec![column], x)
         } else {
             continue;
         };
@@ -115,19 +130,40 @@ pub(super) fn done(experiment: &Experiment) -> Vec<Done> {
     let mut effects = squares::effects(&rows, keys.len());
     keys.into_iter()
         .filter_map(|(key, column)| {
+            let effect = effects[column].take()?;
+            let x_each = match key.squeezes.len() {
+                1 => BTreeMap::new(),
+                _ => x_each(&key.squeezes, &told[column]),
+            };
             Some(Done {
                 squeezes: key.squeezes,
                 dose: key.dose,
-                effect: effects[column].take()?,
+                effect,
+                x_each,
             })
         })
         .collect()
 }
 
+/// Of several squeezes at once, mean of ln of what was left of each.
+fn x_each(squeezes: &[Squeeze], windows: &[(&Condition, &Window)]) -> BTreeMap<Squeeze, f64> {
+    let of = |squeeze: &Squeeze| {
+        let left = windows
+            .iter()
+            .map(|(condition, window)| window.left_of(*squeeze, condition.retained).ln());
+        (*squeeze, left.sum::<f64>() / windows.len() as f64)
+    };
+    squeezes.iter().map(of).collect()
+}
+
 /// The effect that a window shows and ln of what was left; `None` where it is no evidence.
 fn squeezed(condition: &Condition, window: &Window, unwashed: bool) -> Option<(Key, f64)> {
+    let of_several = condition.squeeze.is_none();
     let counts = |squeeze: &Squeeze| {
-        !(window.without.contains(squeeze) || unwashed && squeeze.takes() == Takes::InFlight)
+        let untouched = of_several && window.left_of(*squeeze, condition.retained) > RETAINED_MAX;
+        !(untouched
+            || window.without.contains(squeeze)
+            || unwashed && squeeze.takes() == Takes::InFlight)
     };
     let mut squeezes: Vec<Squeeze> = condition.squeezes().filter(counts).collect();
     squeezes.sort_unstable();

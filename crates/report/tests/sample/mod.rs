@@ -913,6 +913,7 @@ pub fn experiment(
                 retained: squeezed.then_some(retained),
                 in_force: squeezed.then_some(true),
                 without: Vec::new(),
+                retained_each: BTreeMap::new(),
                 check: if squeezed {
                     format!("left {retained:.3} of it")
                 } else {

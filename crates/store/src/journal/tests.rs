@@ -1,5 +1,6 @@
 //! The journal on media that fail, stall and flip.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
@@ -479,6 +480,7 @@ fn window(nth: u32) -> Window {
         retained: None,
         in_force: None,
         without: Vec::new(),
+        retained_each: BTreeMap::new(),
         check: String::new(),
         server_cores: None,
         client_cores: None,

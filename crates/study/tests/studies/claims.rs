@@ -88,6 +88,37 @@ because = '{us | us}'
 }
 
 #[test]
+fn a_claim_that_lacks_what_it_needs_is_open_and_says_what() {
+    let judged = |needs: &str, apparatus: DoubleApparatus| {
+        let study = with_claim(&format!(
+            r#"[[claim]]
+id = "fast"
+claim = "It is fast, loaded by several hosts"
+source = "a page"
+let.top = 'best("simple", "engine")'
+needs = '{needs}'
+confirmed = 'top.throughput > 1000'
+contradicted = 'top.throughput < 500'
+because = 'hosts that load it: {{top.client.hosts}}'
+"#
+        ));
+        judge(&study, apparatus).remove(0)
+    };
+    let alone = judged("top.client.hosts >= 2", server(500.0));
+    assert_eq!(alone.outcome, Outcome::Open);
+    assert_eq!(alone.because, "something is lacking: hosts that load it: 1");
+    let met = judged("top.client.hosts >= 1", server(500.0));
+    assert_eq!(met.outcome, Outcome::Confirmed);
+    assert_eq!(met.because, "hosts that load it: 1");
+    // Whether it is met may itself not have been measured.
+    let mut blind = server(500.0);
+    blind.server_seen = false;
+    let unknown = judged("top.server.cpus > 1", blind);
+    assert_eq!(unknown.outcome, Outcome::Open);
+    assert_eq!(unknown.because, "`server` was not measured");
+}
+
+#[test]
 fn a_disturbed_step_leaves_a_claim_open_unless_it_does_not_mind() {
     let claim = |calm: &str| {
         with_claim(&format!(

@@ -45,7 +45,7 @@ fn as_a_lean_engine_finds(step: &StudyStep) -> Costs {
     Costs {
         client_us: match step.driver.name.as_str() {
             "engine" => 0.2,
-            "autocannon" => 7.5,
+            "autocannon" => 8.5,
             _ => 0.5,
         },
         server_us: if step.path == "/compute" { 66.0 } else { 3.2 },
@@ -124,7 +124,6 @@ fn on_data_like_the_sources_words_its_claims_are_confirmed() {
             "simple-past-knee",
             "server-cost-here",
             "compute-cost-here",
-            "little-mean",
         ],
         Outcome::Confirmed,
     );
@@ -133,6 +132,8 @@ fn on_data_like_the_sources_words_its_claims_are_confirmed() {
         &["engine-has-room", "little-p50"],
         Outcome::Contradicted,
     );
+    // Five windows are long beside the latencies of such costs: too few.
+    expect(&found, &["little-mean"], Outcome::Open);
 }
 
 #[test]
@@ -161,10 +162,11 @@ fn on_data_of_a_lean_engine_the_sources_conclusion_is_contradicted() {
             "compute-server-bound/autocannon",
             "engine-has-room",
             "compute-client-irrelevant",
+            "little-mean",
         ],
         Outcome::Confirmed,
     );
-    // 7.5 µs is neither within 10 to 20 nor far from it.
+    // 8.4 µs is neither 10 to 20 within a tenth nor a quarter off.
     expect(&found, &["client-cost-here/autocannon"], Outcome::Open);
 }
 

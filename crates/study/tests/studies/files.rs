@@ -383,6 +383,14 @@ fn conditions_are_tried_before_anything_runs() {
         ),
         ("confirmed = 'top.throughput'", "neither"),
         (
+            "needs = 'top.throughput'\nconfirmed = 'top.throughput > 1000'",
+            "neither",
+        ),
+        (
+            "needs = 'tip.throughput > 1'\nconfirmed = 'top.throughput > 1000'",
+            "no variable `tip`",
+        ),
+        (
             "confirmed = 'top.throughput > \"fast\"'",
             "cannot be evaluated",
         ),

@@ -214,6 +214,10 @@ fn what_is_asked_changes_with_a_condition_and_with_a_group_and_not_with_its_wind
     for changed in [
         text.replace("throughput < 500", "throughput < 400"),
         text.replace("path = \"/simple\"", "path = \"/other\""),
+        text.replace(
+            "confirmed = ",
+            "needs = 'top.client.hosts > 1'\nconfirmed = ",
+        ),
     ] {
         assert_ne!(changed, text);
         assert_ne!(asked(&changed), same);

@@ -183,19 +183,47 @@ pub(crate) fn keep_journal(shim: &Shim, folder: &Path, name: &str) {
     );
 }
 
+/// This process's lease.
+static HELD: Mutex<Lease> = Mutex::new(Lease(None));
+
 /// From now on this process is killed, and what it changed undone, unless it says so again within this time;
 /// `None`: no more.
 pub fn hold_lease(within: Option<Duration>) {
-    static TOLD: Mutex<Option<Instant>> = Mutex::new(None);
-    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
-    let is_due = match within {
-        Some(_) => told.is_none_or(|at| at.elapsed() >= LEASE_EVERY),
-        None => told.is_some(),
-    };
-    if is_due {
-        let ms = within.map_or(0, |within| within.as_millis());
+    let mut lease = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    tell_of_lease(lease.hold(within, Instant::now()));
+}
+
+/// The lease lasts for this time from now on, where one is held.
+pub fn extend_lease(within: Duration) {
+    let mut lease = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+    tell_of_lease(lease.extend(within, Instant::now()));
+}
+
+fn tell_of_lease(ms: Option<u128>) {
+    if let Some(ms) = ms {
         tell(None, &format!("{LEASE}{ms}\n"));
-        *told = within.map(|_| Instant::now());
+    }
+}
+
+/// When the keeper was told of a lease last; `None`: there is none.
+struct Lease(Option<Instant>);
+
+impl Lease {
+    /// How long the keeper is told that it lasts, in milliseconds; `None`: there is nothing to tell yet.
+    fn hold(&mut self, within: Option<Duration>, now: Instant) -> Option<u128> {
+        let since = self.0.map(|at| now.saturating_duration_since(at));
+        let is_due = match within {
+            Some(_) => since.is_none_or(|since| since >= LEASE_EVERY),
+            None => since.is_some(),
+        };
+        is_due.then(|| {
+            self.0 = within.map(|_| now);
+            within.map_or(0, |within| within.as_millis())
+        })
+    }
+
+    fn extend(&mut self, within: Duration, now: Instant) -> Option<u128> {
+        self.0.and_then(|_| self.hold(Some(within), now))
     }
 }
 
@@ -273,6 +301,22 @@ mod tests {
             until("nobody is left", || members_of(&child) == 0);
             child.wait().expect("it ended");
         }
+    }
+
+    #[test]
+    fn a_lease_is_extended_only_while_it_is_held() {
+        let within = Duration::from_secs(5);
+        let begin = Instant::now();
+        let at = |ms: u64| begin + Duration::from_millis(ms);
+        let mut lease = Lease(None);
+        assert_eq!(lease.extend(within, at(0)), None);
+        assert_eq!(lease.hold(None, at(0)), None);
+        assert_eq!(lease.hold(Some(within), at(0)), Some(5_000));
+        assert_eq!(lease.extend(within, at(199)), None);
+        assert_eq!(lease.extend(within, at(1_000)), Some(5_000));
+        assert_eq!(lease.hold(Some(within), at(1_100)), None);
+        assert_eq!(lease.hold(None, at(1_100)), Some(0));
+        assert_eq!(lease.extend(within, at(9_000)), None);
     }
 
     #[test]

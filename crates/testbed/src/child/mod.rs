@@ -37,8 +37,8 @@ mod version;
 
 pub use enter::{EnterError, enter};
 pub(crate) use helper::Helper;
-pub use keeper::hold_lease;
 pub(crate) use keeper::keep_journal;
+pub use keeper::{extend_lease, hold_lease};
 pub use run_as::{PASSED, RunAs, RunAsError};
 pub(crate) use spawn::{Child, ChildSpec, Keep};
 pub use spawn::{Ended, Place, Shim, SpawnError};

@@ -46,7 +46,7 @@ pub(super) fn is_empty_without(group: &Path, family: &[u32]) -> bool {
 
 /// The processes of a group and of those below it; `None` where they cannot all be seen. One of
 /// another namespace is 0.
-pub(super) fn processes(group: &Path) -> Option<BTreeSet<u32>> {
+pub(crate) fn processes(group: &Path) -> Option<BTreeSet<u32>> {
     let mut found = BTreeSet::new();
     let mut folders = vec![group.to_owned()];
     let mut seen = 0;

@@ -35,6 +35,7 @@ use crate::error::TestbedError;
 use crate::undo::{Change, GROUP_PREFIX, GroupPath, Journal, OwnGroup, Undo, is_lowered};
 pub(crate) use allowed::restore as restore_allowed;
 use hierarchy::{Hierarchy, Version};
+pub(crate) use in_place::processes;
 
 /// The period of a quota of ours. Shorter ones cost more; longer ones stop a server for longer.
 const PERIOD_US: u64 = 10_000;
@@ -408,8 +409,9 @@ impl Group {
         })
     }
 
-    /// Stops all its processes where they are, and waits until they stand.
-    pub fn freeze(&self) -> Result<(), TestbedError> {
+    /// Stops all its processes where they are, and waits until they stand: whether they do. One that waits for a
+    /// disk, or for a host that is gone, may not come to a stand.
+    pub fn freeze(&self) -> Result<bool, TestbedError> {
         assert_eq!(self.control, Control::Freezer, "a group for pauses");
         let (file, word, sign) = match self.version {
             Version::One => ("freezer.state", "FROZEN", "freezer.state"),
@@ -420,12 +422,12 @@ impl Group {
         while Instant::now() < until {
             let text = self.read(sign)?;
             if text.trim() == "FROZEN" || text.contains("frozen 1") {
-                break;
+                return Ok(true);
             }
             // Not a spin: they may need this very processor to come to a stand.
             std::thread::sleep(FREEZE_LOOK_EVERY);
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Lets them go on.

@@ -22,7 +22,9 @@
 //! - The owner holds a lock on its journal, and so does each `ip` or `tc` that it runs:
 //!   nobody undoes the changes of a process that lives, or while one is still being made.
 //! - Only what bears a tag of ours, or stands in a journal, is ever touched; and only by who
-//!   counts processes, mounts and groups as the journal's owner did, in the same boot.
+//!   counts processes, mounts and groups as the journal's owner did, in the same boot. But for
+//!   a group that holds no process, where nobody is left in its owner's namespace of process ids:
+//!   that goes from the machine's first namespace.
 //! - What is done about a journal is done through the descriptor that was checked.
 
 mod cgroup;

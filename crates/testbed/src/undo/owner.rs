@@ -1,10 +1,12 @@
 //! Whose a change is: a process named for good, the world in which its number means something,
 //! and the names that it gives to its things.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
+use std::io;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use rustix::io::Errno;
 use rustix::process::Signal;
@@ -21,6 +23,9 @@ pub(crate) const GROUP_PREFIX: &str = "wallfinder-";
 /// Namespaces that give numbers and paths their meaning. Not the network's: this tool itself moves
 /// between those, and each change of an interface says in which one it was made.
 const NAMESPACES: [&str; 5] = ["pid", "mnt", "user", "cgroup", "time"];
+/// The number of the machine's first namespace of process ids (`PROC_PID_INIT_INO` of <linux/proc_ns.h>): each
+/// process of the machine has a number in it.
+const FIRST_PIDS: u64 = 0xefff_fffc;
 
 /// A process, told apart from another that has its number later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -106,6 +111,11 @@ impl Tag {
         is_ours.then_some(tag)
     }
 
+    /// Whether its process has its number in one of these namespaces of process ids.
+    pub(crate) fn is_among(self, namespaces: &BTreeSet<u64>) -> bool {
+        namespaces.contains(&self.pids)
+    }
+
     /// The one of a journal's file: `wf-4711-1a2b3c-effffffc.jsonl`.
     pub(crate) fn of_file(name: &str) -> Option<Tag> {
         Tag::of_name(&format!("{}-", name.strip_suffix(ENDING)?))
@@ -167,6 +177,19 @@ impl World {
         self.pids() == tag.pids
     }
 
+    /// The namespaces of process ids, beside the machine's first, in which there is a process; `None` where not every
+    /// process of the machine is seen.
+    pub(crate) fn inhabited(&self) -> Option<BTreeSet<u64>> {
+        let mounts = parse::cgroup::mounts(&fs::read("/proc/self/mountinfo").ok()?);
+        let mut of_proc = mounts.iter().filter(|mount| mount.point == "/proc");
+        let hides = |option: &str| option.starts_with("hidepid=") || option.starts_with("subset=");
+        let is_hidden = of_proc.any(|mount| mount.options.split(',').any(hides));
+        match self.pids() == FIRST_PIDS && !is_hidden {
+            true => inhabited(Path::new("/proc")),
+            false => None,
+        }
+    }
+
     fn pids(&self) -> u64 {
         self.namespaces.get("pid").map_or(0, |pids| pids.ino)
     }
@@ -193,6 +216,42 @@ impl World {
             Fate::Dead
         }
     }
+}
+
+/// The same, of the processes in such a folder; `None` where one of them does not tell.
+fn inhabited(processes: &Path) -> Option<BTreeSet<u64>> {
+    let mut found = BTreeSet::new();
+    for entry in fs::read_dir(processes).ok()? {
+        let entry = entry.ok()?;
+        let name = entry.file_name();
+        if name
+            .to_str()
+            .is_none_or(|name| name.parse::<u32>().is_err())
+        {
+            continue;
+        }
+        match nested_in(&entry.path()) {
+            Ok(namespace) => found.extend(namespace),
+            // It ended meanwhile.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => {}
+            Err(_) => return None,
+        }
+    }
+    Some(found)
+}
+
+/// The namespace of process ids that a process is in; `None`: the one whose numbers `/proc` has.
+fn nested_in(process: &Path) -> io::Result<Option<u64>> {
+    let status = fs::read(process.join("status"))?;
+    let status = String::from_utf8_lossy(&status);
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    // Of one in this namespace that is all that is needed, and the link below may be closed.
+    if numbers.is_some_and(|numbers| numbers.split_whitespace().count() == 1) {
+        return Ok(None);
+    }
+    let namespace = fs::metadata(process.join("ns/pid"))?;
+    Ok(Some(namespace.ino()))
 }
 
 /// What became of an owner.
@@ -259,6 +318,31 @@ mod tests {
         for other in ["wf-1-2-3", "wf-1-2-3-0s.jsonl.x", "x.jsonl", ".jsonl"] {
             assert_eq!(Tag::of_file(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_namespace_is_inhabited_as_long_as_a_process_in_it_is_seen() {
+        let proc = std::env::temp_dir().join(format!("wf-test-inhabited-{}", std::process::id()));
+        let process = |name: &str, status: &str| {
+            let folder = proc.join(name);
+            fs::create_dir_all(folder.join("ns")).expect("a folder");
+            fs::write(folder.join("status"), status).expect("a file");
+            folder
+        };
+        process("self", "NSpid:\t7\t1\n");
+        // Its link may not be read, and need not.
+        process("6", "Name:\ta\nNSpid:\t6\n");
+        assert_eq!(inhabited(&proc), Some(BTreeSet::new()));
+        let link = process("7", "Name:\tb\nNSpid:\t7\t1\n").join("ns/pid");
+        fs::write(&link, "").expect("a file");
+        let number = fs::metadata(&link).expect("there").ino();
+        // It ended while it was looked at.
+        fs::create_dir(proc.join("8")).expect("a folder");
+        assert_eq!(inhabited(&proc), Some([number].into()));
+        // It does not tell.
+        fs::create_dir(proc.join("8/status")).expect("a folder");
+        assert_eq!(inhabited(&proc), None);
+        fs::remove_dir_all(&proc).expect("removed");
     }
 
     #[test]

@@ -66,6 +66,7 @@ pub fn remains() -> Left {
     };
     let mut told = BTreeSet::new();
     let mut held = BTreeSet::new();
+    let mut elsewhere = BTreeSet::new();
     for paper in journals(&mut left.left_alone) {
         if paper.is_held() {
             held.insert(paper.tag);
@@ -88,7 +89,7 @@ pub fn remains() -> Left {
         match content.fate(&world, paper.tag) {
             Fate::Alive => drop(held.insert(paper.tag)),
             Fate::Elsewhere => {
-                held.insert(paper.tag);
+                elsewhere.insert(paper.tag);
                 left.left_alone.push(format!("{name}: {ELSEWHERE}"));
             }
             Fate::Dead if !content.standing.is_empty() => {
@@ -100,14 +101,26 @@ pub fn remains() -> Left {
             Fate::Dead | Fate::BeforeBoot => remain(name),
         }
     }
-    let names = named().into_iter().filter(|(tag, _)| !held.contains(tag));
+    // Looked at afterwards: who made one of these is there, or gone for good.
+    let names = named();
+    let inhabited = world.inhabited();
+    let is_deserted = |tag: Tag| inhabited.as_ref().is_some_and(|all| !tag.is_among(all));
+    let names = names.into_iter().filter(|(tag, _)| !held.contains(tag));
     for (tag, undo) in names {
         let what = undo.shown();
-        if !world.knows(tag) {
+        let is_told = elsewhere.contains(&tag);
+        let is_over = match world.knows(tag) {
+            true => !is_told && !tag.process.is_alive(),
+            // Paths mean something else there: a group that holds nobody is the same from everywhere.
+            false => is_deserted(tag) && undo.is_of_empty_group(),
+        };
+        if is_over {
+            if told.insert(what.clone()) {
+                let undo = How::Name(undo);
+                left.remains.push(Remain { what, undo });
+            }
+        } else if !world.knows(tag) && !is_told {
             left.left_alone.push(format!("{what}: {ELSEWHERE}"));
-        } else if !tag.process.is_alive() && told.insert(what.clone()) {
-            let undo = How::Name(undo);
-            left.remains.push(Remain { what, undo });
         }
     }
     left

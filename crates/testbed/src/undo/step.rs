@@ -153,6 +153,16 @@ impl Undo {
         }
     }
 
+    /// Whether it is about a group of ours that holds no process, and neither do those below it.
+    pub(super) fn is_of_empty_group(&self) -> bool {
+        match self {
+            Undo::RemoveGroup { group: own, .. } | Undo::Thaw { group: own } => {
+                group::processes(own.path()).is_some_and(|inside| inside.is_empty())
+            }
+            _ => false,
+        }
+    }
+
     /// What it is about, for people: `network namespace wf-4711-1a-effffffc-0s`.
     pub(crate) fn shown(&self) -> String {
         match self {

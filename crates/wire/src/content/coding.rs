@@ -5,7 +5,7 @@ use crate::list::{elements, is};
 /// How a body is coded, as far as decoding it goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Coding {
-    /// Nothing to undo, or nothing asked.
+    /// Nothing to undo.
     #[default]
     Plain,
     /// RFC 1952.

@@ -240,6 +240,22 @@ impl Wire for Http1 {
             .map_or(&[], |asked| asked.user().variable(variable))
     }
 
+    fn cookies(&self) -> Vec<u8> {
+        let mut all = Vec::new();
+        if let Some(asked) = &self.asked {
+            asked
+                .user()
+                .write_cookies(|bytes| all.extend_from_slice(bytes));
+        }
+        all
+    }
+
+    fn take_cookies(&mut self, cookies: &[u8]) {
+        if let Some(asked) = &mut self.asked {
+            asked.user_mut().take_cookies(cookies);
+        }
+    }
+
     /// Answers come in order, so every later one waits for this one.
     fn cancel(&mut self, _slot: u32) -> bool {
         false

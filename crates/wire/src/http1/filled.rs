@@ -180,6 +180,10 @@ impl Asked {
         &self.user
     }
 
+    pub(super) fn user_mut(&mut self) -> &mut User {
+        &mut self.user
+    }
+
     pub(super) fn new(filling: &Filling, in_flight_max: u32) -> Box<Asked> {
         let prepared = &filling.ready.prepared;
         Box::new(Asked {

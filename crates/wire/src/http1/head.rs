@@ -28,7 +28,7 @@ pub(super) struct Head {
     pub(super) is_last: bool,
     pub(super) seen: Seen,
     pub(super) framing: Framing,
-    /// What is to be undone; plain where there is no body, or no decoding is asked for.
+    /// How the body is coded; plain where there is none.
     pub(super) coding: Coding,
 }
 
@@ -61,8 +61,6 @@ pub(super) struct Context {
     pub(super) is_head: bool,
     /// The request asked for `Connection: close`.
     pub(super) always_closes: bool,
-    /// Some bodies are decoded.
-    pub(super) decodes: bool,
 }
 
 /// The search for a head's end, resumable at any byte.
@@ -300,7 +298,7 @@ fn conclude(
     let framed = coding.is_some() || length.is_some();
     seen.add_if(never_has_body && framed, Seen::FRAMING_WITHOUT_BODY);
     seen.add_if(status >= 600, Seen::STATUS_OUT_OF_CLASS);
-    let may_be_decoded = context.decodes && framing != Framing::Length(0);
+    let has_body = framing != Framing::Length(0);
 
     Ok(Head {
         len: bytes.len() as u32,
@@ -313,7 +311,7 @@ fn conclude(
         is_last: !persists,
         seen,
         framing,
-        coding: if may_be_decoded {
+        coding: if has_body {
             content.coding()
         } else {
             Coding::Plain

@@ -268,7 +268,6 @@ impl Shared {
         let context = head::Context {
             is_head,
             always_closes: self.options.connection_per_request,
-            decodes: self.options.decode != Decode::None,
         };
         let judged = head::judge(head, fields, context)?;
         memo.remember(head, judged);

@@ -302,6 +302,22 @@ impl Wire for Http2 {
             .map_or(&[], |of_user| of_user.user.variable(variable))
     }
 
+    fn cookies(&self) -> Vec<u8> {
+        let mut all = Vec::new();
+        if let Some(of_user) = &self.of_user {
+            of_user
+                .user
+                .write_cookies(|bytes| all.extend_from_slice(bytes));
+        }
+        all
+    }
+
+    fn take_cookies(&mut self, cookies: &[u8]) {
+        if let Some(of_user) = &mut self.of_user {
+            of_user.user.take_cookies(cookies);
+        }
+    }
+
     fn cancel(&mut self, slot: u32) -> bool {
         let stream = self.streams.at(slot);
         assert!(stream.is_taken, "nothing to give up");

@@ -124,6 +124,13 @@ impl User {
         }
     }
 
+    /// Takes cookies as a request's field has them.
+    pub(crate) fn take_cookies(&mut self, field: &[u8]) {
+        for pair in field.split(|byte| *byte == b';') {
+            self.set_cookie(pair);
+        }
+    }
+
     /// Takes what `Set-Cookie` says (RFC 6265, 5.2): the name and the value, and whether it is to be forgotten. Where and
     /// how long it holds otherwise is not asked: a session has one server, and is short. What does not fit is left out.
     pub(crate) fn set_cookie(&mut self, field: &[u8]) {
@@ -268,6 +275,18 @@ mod tests {
         user.set_cookie(b"=x");
         assert_eq!(sent(&user), "theme=dark");
         user.forget();
+        assert!(!user.has_cookies());
+    }
+
+    #[test]
+    fn cookies_of_a_request_are_taken_and_changed_like_any_others() {
+        let mut user = User::new(0, false, true);
+        user.take_cookies(b"sid=1; theme=a=b; lang=");
+        assert_eq!(sent(&user), "sid=1; theme=a=b; lang=");
+        user.set_cookie(b"sid=2");
+        assert_eq!(sent(&user), "theme=a=b; lang=; sid=2");
+        let mut user = User::new(0, false, true);
+        user.take_cookies(b"");
         assert!(!user.has_cookies());
     }
 

@@ -468,6 +468,14 @@ impl<W: Wire> Wire for Tls<W> {
         self.wire.taken(variable)
     }
 
+    fn cookies(&self) -> Vec<u8> {
+        self.wire.cookies()
+    }
+
+    fn take_cookies(&mut self, cookies: &[u8]) {
+        self.wire.take_cookies(cookies);
+    }
+
     fn cancel(&mut self, slot: u32) -> bool {
         self.wire.cancel(slot)
     }

@@ -214,6 +214,30 @@ fn answers_are_held_against_their_checks_in_the_order_of_requests() {
 }
 
 #[test]
+fn a_compressed_body_is_not_looked_into() {
+    let mut mix = mix(&["a"]);
+    mix.kinds[0].expect.checks = vec![Check::BodyHas(b"x".to_vec())];
+    mix.kinds[1].expect.checks = vec![Check::Length(1, 1)];
+    let mut shared = shared(&mix, 1);
+    let mut http1 = Http1::open(&shared);
+    let coded = ok("Content-Encoding: gzip\r\n", "x");
+    let plain = ok("Content-Encoding: identity\r\n", "x");
+    for (kind, answer, judged) in [
+        (0, &plain, Judged::ByStatus),
+        (0, &coded, Judged::Bad(WireError::CheckCoded)),
+        // It is remembered by its head.
+        (0, &coded, Judged::Bad(WireError::CheckCoded)),
+        // Of the other kind the length alone is asked.
+        (1, &coded, Judged::ByStatus),
+    ] {
+        http1.issue_one(&shared, ask(kind, 0));
+        written(&mut http1, &shared, 99);
+        let found = answered(&mut http1, &mut shared, answer).judged;
+        assert_eq!(found, judged, "{kind}: {answer}");
+    }
+}
+
+#[test]
 fn cookies_and_redirects_lead_on() {
     let mut mix = mix(&["a"]);
     mix.kinds[0].expect.follow = Follow::Yes;

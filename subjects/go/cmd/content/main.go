@@ -17,7 +17,7 @@ import (
 )
 
 // version is the subject's own: it changes when answers do.
-const version = "0.1.0"
+const version = "0.2.0"
 
 // startupLine is the one line on standard output.
 type startupLine struct {

@@ -130,7 +130,7 @@ func TestBadArgumentsAreToldApart(t *testing.T) {
 	if code := content.Exit([]string{"--help"}, &stdout, &stderr); code != command.Done || !strings.Contains(stdout.String(), "--threshold") {
 		t.Errorf("--help: exit %d, %q", code, stdout.String())
 	}
-	if code := content.Exit([]string{"--version"}, &stdout, &stderr); code != command.Done || !strings.Contains(stdout.String(), "content 0.1.0") {
+	if code := content.Exit([]string{"--version"}, &stdout, &stderr); code != command.Done || !strings.Contains(stdout.String(), "content 0.2.0") {
 		t.Errorf("--version: exit %d, %q", code, stdout.String())
 	}
 }

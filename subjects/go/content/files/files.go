@@ -13,6 +13,8 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"wallfinder.dev/subjects/content/encode"
 )
 
 // BytesMax is the largest file that is served: they are held in memory.
@@ -35,7 +37,8 @@ type Files interface {
 
 // Made are the texts: of each kind one of 1 KB and of each power of two up to
 // 1 MB, such as realistic/4k.txt and repeated/1m.txt; and 16 KB of prose and a
-// picture as each of several types, such as types/prose.css and types/picture.png.
+// picture as each of several types, such as types/prose.css, types/prose.gz and
+// types/picture.png.
 func Made(seed uint64) Files {
 	made := map[string]*File{}
 	for exponent := 10; exponent <= 20; exponent++ {
@@ -48,10 +51,15 @@ func Made(seed uint64) Files {
 		}
 	}
 	prose := realistic(16<<10, rand.New(rand.NewPCG(seed, 0)))
-	for _, ending := range []string{".html", ".css", ".js", ".json", ".xml", ".svg"} {
+	for _, ending := range []string{".html", ".xhtml", ".css", ".js", ".json", ".xml", ".svg"} {
 		name := "types/prose" + ending
 		made[name] = typed(name, prose)
 	}
+	packed, err := encode.Defaults().Encode("gzip", prose)
+	if err != nil {
+		panic(fmt.Sprintf("files: prose cannot be compressed: %v", err))
+	}
+	made["types/prose.gz"] = typed("types/prose.gz", packed)
 	for ending, body := range pictures(rand.New(rand.NewPCG(seed, 1))) {
 		name := "types/picture" + ending
 		made[name] = typed(name, body)
@@ -128,11 +136,19 @@ func vocabulary(count int, random *rand.Rand) []string {
 	return words
 }
 
-// repeated is one line over and over: it compresses as hardly anything does.
+// repeated is one paragraph over and over. Gzip leaves some 430 bytes of the
+// first, and a few bits of each 258 that follow: 1 KB comes to a half, 32 KB to a
+// fiftieth and 1 MB to a 190th, about as the contrived files of small-files.txt.
 func repeated(size int, _ *rand.Rand) []byte {
-	const line = "The quick brown fox jumps over the lazy dog, and then once more.\n"
-	return []byte(strings.Repeat(line, size/len(line)+1)[:size])
+	return []byte(strings.Repeat(paragraph, size/len(paragraph)+1)[:size])
 }
+
+const paragraph = "Nothing in this paragraph is said twice, for a compressor finds at once what it has read before: " +
+	"the quick brown fox jumps over a lazy dog, five dozen liquor jugs go into my box, and sphinxes of black quartz judge every vow. " +
+	"Whoever serves it may count how much is sent by wire. Half of one kilobyte remains where only that was asked for; " +
+	"beyond it each further copy adds little more than where its text stood, besides how far that reached. " +
+	"Thus thirty-two such pages need hardly larger envelopes, although a thousand will travel in several. " +
+	"Pictures, music, films gain none by another squeeze: their makers did this already, knowing eyes.\n"
 
 // In are the files of a folder. Nothing outside of it is found, links included.
 func In(folder string) (Files, error) {

@@ -21,6 +21,7 @@ use wallfinder_model::sizes::{Cost, Known, Point, Score, Sizes, Turn};
 use wallfinder_model::{Step, Wall};
 
 use super::estimate::{ALPHA, estimate};
+use crate::student;
 use line::Line;
 use rounds::Rounds;
 
@@ -32,8 +33,6 @@ pub const IDENTITY: &str = "identity";
 const LINK_KNOWN: f64 = 0.01;
 /// A line needs some sizes.
 const SIZES_MIN: usize = 3;
-/// Draws of rounds for an interval.
-const DRAWS: usize = 400;
 
 /// The order of windows: each round holds every answer once on each side of the link, drawn anew.
 pub fn order_of_rounds(seed: u64, rounds: u32, answers: u32, has_link: bool) -> Vec<Turn> {
@@ -56,15 +55,15 @@ pub fn order_of_rounds(seed: u64, rounds: u32, answers: u32, has_link: bool) -> 
 }
 
 /// Fills in what the steps come to: points, costs, where coding pays, and how good the predictions
-/// were. Steps that were not measured leave their round out.
+/// were. Steps that were not measured leave their round out; with fewer than two rounds there is no
+/// interval, and so neither costs nor where coding pays.
 pub fn weigh(steps: &[Step], sizes: &mut Sizes) {
     let rounds = Rounds::of(steps, sizes);
-    let mut draw = Rng::with_seed(sizes.order.len() as u64);
     sizes.points = (0..sizes.answers.len() as u32)
         .filter_map(|answer| point(&rounds, sizes, answer))
         .collect();
-    sizes.costs = costs(&rounds, sizes, &mut draw);
-    sizes.pays = pays::all(&rounds, sizes, &mut draw);
+    sizes.costs = costs(&rounds, sizes);
+    sizes.pays = pays::all(&rounds, sizes);
     sizes.score = score(&sizes.points);
 }
 
@@ -128,46 +127,60 @@ fn known(values: &[f64]) -> Option<Known> {
         .collect();
     let found = estimate(&logs, None)?;
     let (low, high) = found.interval(ALPHA);
-    let ends = (low.exp(), high.exp());
-    let bounded = ends.0 > 0.0 && ends.1.is_finite();
-    bounded.then_some(Known {
-        value: found.value.exp(),
-        low: ends.0,
-        high: ends.1,
+    of_logs(Known {
+        value: found.value,
+        low,
+        high,
     })
 }
 
-/// The middle of drawn values, and what holds 95 % of them, around the value of all rounds.
-fn of_draws(value: f64, mut drawn: Vec<f64>) -> Known {
-    drawn.retain(|value| value.is_finite());
-    drawn.sort_by(f64::total_cmp);
-    let at = |share: f64| {
-        let place = (share * drawn.len().saturating_sub(1) as f64).round() as usize;
-        drawn.get(place).copied().unwrap_or(value)
+/// What logarithms stand for; `None` where an end is beyond all numbers.
+fn of_logs(logs: Known) -> Option<Known> {
+    let known = Known {
+        value: logs.value.exp(),
+        low: logs.low.exp(),
+        high: logs.high.exp(),
     };
-    Known {
+    (known.low > 0.0 && known.high.is_finite()).then_some(known)
+}
+
+/// A value of several rounds, and Student's interval around it. Its error is the jackknife's (Tukey
+/// 1958): what the value is without a round tells what that round alone says. `None` with fewer than
+/// two rounds. Why not the bootstrap: see `estimate`.
+fn of_rounds(rounds: &[usize], of: impl Fn(&[usize]) -> Option<f64>) -> Option<Known> {
+    let value = of(rounds)?;
+    let count = rounds.len() as f64;
+    let own = |round: &usize| {
+        let others = rounds.iter().copied().filter(|other| other != round);
+        let without = of(&others.collect::<Vec<_>>())?;
+        Some(count * value - (count - 1.0) * without)
+    };
+    let own: Option<Vec<f64>> = rounds.iter().map(own).collect();
+    let (_, half) = student::mean_95(&own?);
+    half.is_finite().then_some(Known {
         value,
-        low: at(ALPHA / 2.0).min(value),
-        high: at(1.0 - ALPHA / 2.0).max(value),
-    }
+        low: value - half,
+        high: value + half,
+    })
 }
 
 type OfAnswer = fn(&Rounds<'_>, u32, &[usize]) -> Option<f64>;
 
 /// Who pays for requests and bytes.
 const WHOSE: [(&str, OfAnswer); 3] = [
-    ("server", |rounds, answer, drawn| {
-        rounds.drawn_server_cpu_ns(answer, drawn)
+    ("server", |rounds, answer, chosen| {
+        rounds.server_cpu_ns_in(answer, chosen)
     }),
-    ("client", |rounds, answer, drawn| {
-        rounds.drawn_client_cpu_ns(answer, drawn)
+    ("client", |rounds, answer, chosen| {
+        rounds.client_cpu_ns_in(answer, chosen)
     }),
-    ("downlink", |rounds, answer, _| {
-        rounds.downlink_bits(answer).map(|bits| bits / 8.0)
+    ("downlink", |rounds, answer, chosen| {
+        let bits = rounds.downlink_bits_in(answer, chosen)?;
+        Some(bits / 8.0)
     }),
 ];
 
-fn costs(rounds: &Rounds<'_>, sizes: &Sizes, draw: &mut Rng) -> Vec<Cost> {
+fn costs(rounds: &Rounds<'_>, sizes: &Sizes) -> Vec<Cost> {
     let mut costs = Vec::new();
     for coding in codings(sizes) {
         let of_coding: Vec<&Point> = sizes
@@ -175,31 +188,42 @@ fn costs(rounds: &Rounds<'_>, sizes: &Sizes, draw: &mut Rng) -> Vec<Cost> {
             .iter()
             .filter(|point| sizes.answers[point.answer as usize].coding == coding)
             .collect();
-        for (whose, cost) in WHOSE {
-            let fit = |drawn: &[usize]| {
-                let points = of_coding.iter().filter_map(|point| {
-                    Some((point.body_bytes, cost(rounds, point.answer, drawn)?))
-                });
-                Line::through(&points.collect::<Vec<_>>())
-            };
-            let all: Vec<usize> = (0..rounds.count()).collect();
-            let Some(line) = fit(&all).filter(|_| of_coding.len() >= SIZES_MIN) else {
-                continue;
-            };
-            let lines: Vec<Line> = (0..DRAWS).filter_map(|_| fit(&rounds.draw(draw))).collect();
-            let of =
-                |take: fn(&Line) -> f64| of_draws(take(&line), lines.iter().map(take).collect());
-            costs.push(Cost {
+        for (whose, of_answer) in WHOSE {
+            let cost = cost(rounds, &of_coding, of_answer);
+            costs.extend(cost.map(|cost| Cost {
                 whose: whose.to_owned(),
                 coding: coding.to_owned(),
-                per_request: of(|line| line.at_nothing),
-                per_byte: of(|line| line.slope),
-                misfit: line.misfit,
-                sizes: of_coding.len() as u32,
-            });
+                ..cost
+            }));
         }
     }
     costs
+}
+
+/// The line through the points whose cost was seen at all, of the rounds in which each was.
+fn cost(rounds: &Rounds<'_>, points: &[&Point], of_answer: OfAnswer) -> Option<Cost> {
+    let is_seen = |point: &&&Point| of_answer(rounds, point.answer, &rounds.all()).is_some();
+    let seen: Vec<&Point> = points.iter().filter(is_seen).copied().collect();
+    if seen.len() < SIZES_MIN {
+        return None;
+    }
+    let fit = |chosen: &[usize]| {
+        let costs = seen.iter().map(|point| {
+            let cost = of_answer(rounds, point.answer, chosen)?;
+            Some((point.body_bytes, cost))
+        });
+        Line::through(&costs.collect::<Option<Vec<_>>>()?)
+    };
+    let whole = rounds.whole(|round| fit(&[round]).is_some());
+    let of = |take: fn(&Line) -> f64| of_rounds(&whole, |chosen| Some(take(&fit(chosen)?)));
+    Some(Cost {
+        whose: String::new(),
+        coding: String::new(),
+        per_request: of(|line| line.at_nothing)?,
+        per_byte: of(|line| line.slope)?,
+        misfit: fit(&whole)?.misfit,
+        sizes: seen.len() as u32,
+    })
 }
 
 /// Codings in the order in which they were asked for.

@@ -1,12 +1,11 @@
 //! From which size on a coding pays: answers with it over answers without, size by size, and where
 //! that passes the bar for good.
 
-use fastrand::Rng;
 use wallfinder_model::sizes::{Known, Pays, Sizes};
 
 use super::network::Behind;
 use super::rounds::Rounds;
-use super::{DRAWS, IDENTITY, codings, of_draws};
+use super::{IDENTITY, codings, of_logs, of_rounds};
 
 /// A coding pays where it brings so many times the answers: less is within what runs differ by.
 pub(super) const BAR: f64 = 1.05;
@@ -35,7 +34,7 @@ struct Pair {
     plain: u32,
 }
 
-pub(super) fn all(rounds: &Rounds<'_>, sizes: &Sizes, draw: &mut Rng) -> Vec<Pays> {
+pub(super) fn all(rounds: &Rounds<'_>, sizes: &Sizes) -> Vec<Pays> {
     let mut places = vec![(None, Place::Measured { behind_link: false })];
     if let Some(link) = &sizes.link {
         places.push((Some(link.clone()), Place::Measured { behind_link: true }));
@@ -51,7 +50,7 @@ pub(super) fn all(rounds: &Rounds<'_>, sizes: &Sizes, draw: &mut Rng) -> Vec<Pay
             continue;
         }
         for (link, place) in &places {
-            if let Some(pays) = pays(rounds, &pairs, *place, draw) {
+            if let Some(pays) = pays(rounds, &pairs, *place) {
                 found.push(Pays {
                     coding: coding.to_owned(),
                     link: link.clone(),
@@ -93,63 +92,55 @@ fn pairs(sizes: &Sizes, coding: &str) -> Vec<Pair> {
     pairs
 }
 
-/// The smallest or the largest size of ratios.
-type End = fn(&[(f64, f64)]) -> Option<&(f64, f64)>;
-
-fn pays(rounds: &Rounds<'_>, pairs: &[Pair], place: Place, draw: &mut Rng) -> Option<Pays> {
-    let all: Vec<usize> = (0..rounds.count()).collect();
-    let ratios = ratios(rounds, pairs, place, &all)?;
-    let drawn: Vec<Vec<(f64, f64)>> = (0..DRAWS)
-        .filter_map(|_| self::ratios(rounds, pairs, place, &rounds.draw(draw)))
-        .collect();
-    let at = |of: End| {
-        let value = of(&ratios)?.1;
-        let drawn = drawn.iter().filter_map(|ratios| Some(of(ratios)?.1));
-        Some(of_draws(value, drawn.collect()))
-    };
+fn pays(rounds: &Rounds<'_>, pairs: &[Pair], place: Place) -> Option<Pays> {
+    let of_pair = |pair: &Pair| Some((pair.raw_bytes, ratio(rounds, pair, place)?));
+    let ratios: Option<Vec<(f64, Known)>> = pairs.iter().map(of_pair).collect();
+    let ratios = ratios?;
+    let ((_, smallest), (_, largest)) = (*ratios.first()?, *ratios.last()?);
     Some(Pays {
         coding: String::new(),
         link: None,
         predicted: matches!(place, Place::Predicted(_)),
-        from_bytes: crossing(&ratios).map(|value| bounds(value, &ratios, &drawn)),
-        smallest: at(|ratios| ratios.first())?,
-        largest: at(|ratios| ratios.last())?,
+        from_bytes: from_bytes(&ratios),
+        smallest,
+        largest,
     })
 }
 
-/// A draw in which it nowhere pays says that it may only do so beyond the largest size.
-fn bounds(value: f64, ratios: &[(f64, f64)], drawn: &[Vec<(f64, f64)>]) -> Known {
-    let largest = ratios.last().map_or(value, |(bytes, _)| *bytes);
-    let drawn = drawn
-        .iter()
-        .map(|ratios| crossing(ratios).unwrap_or(largest));
-    of_draws(value, drawn.collect())
-}
-
-/// Bytes, and answers with the coding over answers without; `None` where one is missing.
-fn ratios(
-    rounds: &Rounds<'_>,
-    pairs: &[Pair],
-    place: Place,
-    drawn: &[usize],
-) -> Option<Vec<(f64, f64)>> {
-    let throughput = |answer: u32| match place {
-        Place::Measured { behind_link } => rounds.drawn_throughput(answer, behind_link, drawn),
+/// Answers with the coding over answers without, round by round.
+fn ratio(rounds: &Rounds<'_>, pair: &Pair, place: Place) -> Option<Known> {
+    let throughput = |answer: u32, chosen: &[usize]| match place {
+        Place::Measured { behind_link } => rounds.throughput_in(answer, behind_link, chosen),
         Place::Predicted(rate) => {
             let behind = Behind {
-                link_seconds: rounds.downlink_bits(answer)? / rate as f64,
+                link_seconds: rounds.downlink_bits_in(answer, chosen)? / rate as f64,
                 in_flight: rounds.in_flight(answer)?,
             };
-            Some(behind.between(rounds.drawn_throughput(answer, false, drawn)?))
+            Some(behind.between(rounds.throughput_in(answer, false, chosen)?))
         }
     };
-    let ratio = |pair: &Pair| {
-        Some((
-            pair.raw_bytes,
-            throughput(pair.coded)? / throughput(pair.plain)?,
-        ))
+    let log = |chosen: &[usize]| {
+        let ratio = throughput(pair.coded, chosen)? / throughput(pair.plain, chosen)?;
+        Some(ratio.ln())
     };
-    pairs.iter().map(ratio).collect()
+    let whole = rounds.whole(|round| log(&[round]).is_some());
+    of_logs(of_rounds(&whole, log)?)
+}
+
+/// Where the ratios cross the bar, and where the ends of their intervals do. Where the lower ends
+/// nowhere do, it may only pay beyond the largest size.
+fn from_bytes(ratios: &[(f64, Known)]) -> Option<Known> {
+    let (largest, _) = *ratios.last()?;
+    let crossing = |of: fn(&Known) -> f64| {
+        let ratios = ratios.iter().map(|(bytes, known)| (*bytes, of(known)));
+        crossing(&ratios.collect::<Vec<_>>())
+    };
+    let value = crossing(|known| known.value)?;
+    Some(Known {
+        value,
+        low: crossing(|known| known.high).unwrap_or(value).min(value),
+        high: crossing(|known| known.low).unwrap_or(largest).max(value),
+    })
 }
 
 /// The size from which on every ratio is above the bar, between measured sizes by a straight line of
@@ -188,5 +179,24 @@ mod tests {
         let half_way = BAR * BAR;
         let from = crossing(&[(1e3, 1.0), (1e5, half_way)]).unwrap();
         assert!((from / 1e4 - 1.0).abs() < 1e-9, "{from}");
+    }
+
+    #[test]
+    fn the_interval_reaches_as_far_as_those_of_the_ratios_do() {
+        let known = |value: f64| Known {
+            value,
+            low: value / 1.02,
+            high: value * 1.02,
+        };
+        let found = from_bytes(&[(1e3, known(0.9)), (1e6, known(2.0))]).unwrap();
+        for (end, times) in [(found.low, 1.02), (found.high, 1.0 / 1.02)] {
+            let wanted = crossing(&[(1e3, 0.9 * times), (1e6, 2.0 * times)]).unwrap();
+            assert!((end / wanted - 1.0).abs() < 1e-9, "{found:?}");
+        }
+        assert!(1e3 < found.low && found.low < found.value && found.value < found.high);
+        // The largest size may be too small, and the smallest be enough.
+        let found = from_bytes(&[(1e3, known(1.04)), (1e6, known(1.06))]).unwrap();
+        assert_eq!((found.low, found.high), (1e3, 1e6));
+        assert_eq!(from_bytes(&[(1e3, known(0.9)), (1e6, known(1.04))]), None);
     }
 }

@@ -1,6 +1,5 @@
 //! The steps by answer, side of the link and round, and what is read from them.
 
-use fastrand::Rng;
 use wallfinder_model::Step;
 use wallfinder_model::sizes::{Answer, Sizes};
 
@@ -32,16 +31,13 @@ impl<'s> Rounds<'s> {
         }
     }
 
-    /// Rounds that there were.
-    pub(super) fn count(&self) -> usize {
-        self.count
+    pub(super) fn all(&self) -> Vec<usize> {
+        (0..self.count).collect()
     }
 
-    /// As many rounds, drawn with replacement.
-    pub(super) fn draw(&self, random: &mut Rng) -> Vec<usize> {
-        (0..self.count)
-            .map(|_| random.usize(..self.count))
-            .collect()
+    /// The rounds that have all that something takes.
+    pub(super) fn whole(&self, has_all: impl Fn(usize) -> bool) -> Vec<usize> {
+        (0..self.count).filter(|round| has_all(*round)).collect()
     }
 
     /// In order of rounds.
@@ -70,40 +66,36 @@ impl<'s> Rounds<'s> {
     }
 
     /// The mean of those rounds, by logarithms.
-    pub(super) fn drawn_throughput(
+    pub(super) fn throughput_in(
         &self,
         answer: u32,
         behind_link: bool,
-        drawn: &[usize],
+        chosen: &[usize],
     ) -> Option<f64> {
-        self.over(drawn, |round| {
+        self.over(chosen, |round| {
             Some(self.step(answer, behind_link, round)?.throughput)
         })
     }
 
     /// Of the rounds without the link's rate.
-    pub(super) fn drawn_server_cpu_ns(&self, answer: u32, drawn: &[usize]) -> Option<f64> {
-        self.over(drawn, |round| {
+    pub(super) fn server_cpu_ns_in(&self, answer: u32, chosen: &[usize]) -> Option<f64> {
+        self.over(chosen, |round| {
             cost::per_answer(self.step(answer, false, round)?).server_cpu_ns
         })
     }
 
-    pub(super) fn drawn_client_cpu_ns(&self, answer: u32, drawn: &[usize]) -> Option<f64> {
-        self.over(drawn, |round| {
+    pub(super) fn client_cpu_ns_in(&self, answer: u32, chosen: &[usize]) -> Option<f64> {
+        self.over(chosen, |round| {
             cost::per_answer(self.step(answer, false, round)?).client_cpu_ns
         })
     }
 
     pub(super) fn server_cpu_ns(&self, answer: u32) -> Option<f64> {
-        self.drawn_server_cpu_ns(answer, &self.all())
+        self.server_cpu_ns_in(answer, &self.all())
     }
 
     pub(super) fn client_cpu_ns(&self, answer: u32) -> Option<f64> {
-        self.drawn_client_cpu_ns(answer, &self.all())
-    }
-
-    fn all(&self) -> Vec<usize> {
-        (0..self.count).collect()
+        self.client_cpu_ns_in(answer, &self.all())
     }
 
     fn over(&self, rounds: &[usize], of: impl Fn(usize) -> Option<f64>) -> Option<f64> {
@@ -116,7 +108,7 @@ impl<'s> Rounds<'s> {
 
     /// Bytes of a body on the wire.
     pub(super) fn body_bytes(&self, answer: u32) -> Option<f64> {
-        self.mean_of(answer, |step| {
+        self.mean_of(answer, &self.all(), |step| {
             ratio(step.counts.body_bytes as f64, step.counts.answered as f64)
         })
     }
@@ -133,17 +125,21 @@ impl<'s> Rounds<'s> {
 
     /// What a shaper counts for an answer: its bytes, and the headers of the segments that they go in,
     /// of which a packet that is cut up later has one only.
-    pub(super) fn downlink_bits(&self, answer: u32) -> Option<f64> {
-        self.mean_of(answer, |step| {
+    pub(super) fn downlink_bits_in(&self, answer: u32, chosen: &[usize]) -> Option<f64> {
+        self.mean_of(answer, chosen, |step| {
             let sent = Sent::of(step)?;
             let wire = sent.data_bytes + sent.segments * cost::header_bytes(step);
             Some(8.0 * bytes_in(step)? * wire / sent.data_bytes)
         })
     }
 
+    pub(super) fn downlink_bits(&self, answer: u32) -> Option<f64> {
+        self.downlink_bits_in(answer, &self.all())
+    }
+
     /// Segments that the server's host sent.
     pub(super) fn segments(&self, answer: u32) -> Option<f64> {
-        self.mean_of(answer, |step| {
+        self.mean_of(answer, &self.all(), |step| {
             let sent = Sent::of(step)?;
             Some(bytes_in(step)? * sent.segments / sent.data_bytes)
         })
@@ -157,8 +153,14 @@ impl<'s> Rounds<'s> {
 
     /// Of the windows without the link's rate, which have the most answers; and what is predicted
     /// behind it must owe nothing to what was measured there.
-    fn mean_of(&self, answer: u32, of: impl Fn(&Step) -> Option<f64>) -> Option<f64> {
-        let open = self.steps(answer, false).into_iter();
+    fn mean_of(
+        &self,
+        answer: u32,
+        chosen: &[usize],
+        of: impl Fn(&Step) -> Option<f64>,
+    ) -> Option<f64> {
+        let step = |round: &usize| self.step(answer, false, *round);
+        let open = chosen.iter().filter_map(step);
         let values: Vec<f64> = open.filter_map(of).collect();
         mean(&values)
     }

@@ -1,7 +1,9 @@
 //! Synthetic servers and links whose costs are known: what is found of them.
 
+use std::collections::BTreeMap;
+
 use wallfinder_model::Step;
-use wallfinder_model::sizes::{Answer, Sizes};
+use wallfinder_model::sizes::{Answer, Known, Sizes};
 use wallfinder_model::telemetry::TcpSample;
 
 use super::{IDENTITY, order_of_rounds, weigh};
@@ -9,6 +11,8 @@ use crate::double::{Noise, WINDOW_NS, a_step};
 
 /// Sizes of bodies as they are; coded they are a third of it.
 const RAW: [f64; 6] = [1e3, 4e3, 16e3, 64e3, 256e3, 1e6];
+/// Enough of them for a line, and for hosts and links to be the slower one by turns.
+const FEW: [f64; 4] = [1e3, 4e3, 16e3, 256e3];
 const LINK_BITS: f64 = 1e9;
 const IN_FLIGHT: u32 = 20;
 /// What the server's processor spends, in nanoseconds.
@@ -56,32 +60,73 @@ fn step(body: f64, behind_link: bool, noise: &mut Noise, deviation: f64) -> Step
     step
 }
 
-fn measured(seed: u64, deviation: f64) -> Sizes {
-    let mut noise = Noise::new(seed);
-    let answers: Vec<Answer> = (0..RAW.len() * 2)
+/// Each of these sizes in both codings.
+fn asked(seed: u64, raw: &[f64], rounds: u32, has_link: bool) -> Sizes {
+    let answers: Vec<Answer> = (0..raw.len() * 2)
         .map(|at| Answer {
             path: format!("/{}", at / 2),
             coding: [IDENTITY, "gzip"][at % 2].to_owned(),
         })
         .collect();
-    let mut sizes = Sizes {
-        order: order_of_rounds(seed, 6, answers.len() as u32, true),
+    Sizes {
+        order: order_of_rounds(seed, rounds, answers.len() as u32, has_link),
         answers,
-        link: Some("1gbit".into()),
-        link_bits: Some(LINK_BITS as u64),
+        link: has_link.then(|| "1gbit".to_owned()),
+        link_bits: has_link.then_some(LINK_BITS as u64),
         ..Sizes::default()
-    };
-    let steps: Vec<Step> = sizes
+    }
+}
+
+fn steps_of(sizes: &Sizes, raw: &[f64], noise: &mut Noise, deviation: f64) -> Vec<Step> {
+    sizes
         .order
         .iter()
         .map(|turn| {
-            let (raw, coded) = (RAW[turn.answer as usize / 2], turn.answer % 2 == 1);
+            let (raw, coded) = (raw[turn.answer as usize / 2], turn.answer % 2 == 1);
             let body = if coded { raw / 3.0 } else { raw };
-            step(body, turn.behind_link, &mut noise, deviation)
+            step(body, turn.behind_link, noise, deviation)
         })
-        .collect();
+        .collect()
+}
+
+fn measured(seed: u64, deviation: f64) -> Sizes {
+    let mut sizes = asked(seed, &RAW, 6, true);
+    let steps = steps_of(&sizes, &RAW, &mut Noise::new(seed), deviation);
     weigh(&steps, &mut sizes);
     sizes
+}
+
+/// A few sizes without a link, whose segments differ from window to window too.
+fn measured_few(rounds: u32, noise: &mut Noise, deviation: f64) -> Sizes {
+    let mut sizes = asked(1, &FEW, rounds, false);
+    let mut steps = steps_of(&sizes, &FEW, noise, deviation);
+    for step in &mut steps {
+        let sent = &mut step.telemetry.tcp.as_mut().unwrap().segments_out;
+        *sent = (*sent as f64 * (1.0 + 5.0 * deviation * noise.gauss())) as u64;
+    }
+    weigh(&steps, &mut sizes);
+    sizes
+}
+
+/// Every interval that is told beside those of the points, with what it is of.
+fn intervals(sizes: &Sizes) -> Vec<(String, Known)> {
+    let mut all = Vec::new();
+    for cost in &sizes.costs {
+        all.push((format!("{}, a request", cost.whose), cost.per_request));
+        all.push((format!("{}, a byte", cost.whose), cost.per_byte));
+    }
+    for pays in &sizes.pays {
+        let link = pays.link.as_deref().unwrap_or("no link");
+        let kind = if pays.predicted {
+            "predicted"
+        } else {
+            "measured"
+        };
+        all.push((format!("ratio, {kind}"), pays.smallest));
+        all.push((format!("ratio, {kind}"), pays.largest));
+        all.push((format!("from bytes, {link}"), pays.from_bytes.unwrap()));
+    }
+    all
 }
 
 #[test]
@@ -129,8 +174,56 @@ fn what_a_request_and_a_byte_cost_is_found_again() {
         }
     }
     assert_eq!(all, 80);
-    // Percentiles of draws of six rounds hold the truth in some 86 of 100.
-    assert!(held >= 56, "{held} of {all}");
+    // 95 % are 76. Both intervals of a line often miss together: the deviation is 2 to 2.7.
+    assert!(held >= 68, "{held} of {all}");
+}
+
+#[test]
+fn intervals_of_few_rounds_hold_the_truth() {
+    for rounds in [3, 5, 8] {
+        let mut noise = Noise::new(23);
+        let truth = intervals(&measured_few(rounds, &mut noise, 0.0));
+        // Two codings of three payers; four places.
+        assert_eq!(truth.len(), 2 * 3 * 2 + 4 * 3);
+        let mut held = BTreeMap::<String, Vec<bool>>::new();
+        for _ in 0..1_000 {
+            let found = intervals(&measured_few(rounds, &mut noise, 0.01));
+            assert_eq!(found.len(), truth.len());
+            for ((of, found), (_, truth)) in found.into_iter().zip(&truth) {
+                let holds = (found.low..=found.high).contains(&truth.value);
+                held.entry(of).or_default().push(holds);
+            }
+        }
+        for (of, held) in held {
+            let share = held.iter().filter(|held| **held).count() as f64 / held.len() as f64;
+            println!("{rounds} rounds, {of}: {share:.3}");
+            assert!(share >= 0.93, "{rounds} rounds, {of}: {share}");
+            // Where bounds of ratios cross the bar holds the truth more often.
+            let is_exact = !of.starts_with("from");
+            assert!(!is_exact || share <= 0.98, "{rounds} rounds, {of}: {share}");
+        }
+    }
+}
+
+#[test]
+fn a_round_that_was_broken_off_is_left_out() {
+    let of_windows = |count: usize| {
+        let mut sizes = asked(1, &FEW, 3, false);
+        let steps = steps_of(&sizes, &FEW, &mut Noise::new(5), 0.01);
+        weigh(&steps[..count], &mut sizes);
+        sizes
+    };
+    let answers = 2 * FEW.len();
+    let one = of_windows(answers);
+    assert_eq!(one.points.len(), answers);
+    assert!(one.costs.is_empty() && one.pays.is_empty(), "{one:?}");
+    let (two, more) = (of_windows(2 * answers), of_windows(2 * answers + 1));
+    assert_eq!((two.costs.len(), two.pays.len()), (6, 4));
+    assert_eq!(two.pays, more.pays);
+    for (two, more) in two.costs.iter().zip(&more.costs) {
+        let ratio = two.per_byte.high / more.per_byte.high;
+        assert!((ratio - 1.0).abs() < 1e-3, "{two:?}, {more:?}");
+    }
 }
 
 #[test]

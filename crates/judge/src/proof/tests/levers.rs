@@ -2,11 +2,12 @@
 
 use wallfinder_model::Wall;
 use wallfinder_model::experiment::Squeeze;
+use wallfinder_model::record::RequestKind;
 
 use super::judge;
 use crate::double::Noise;
 use crate::proof::synthetic::{Conditions, System, run};
-use crate::proof::{Because, what_if};
+use crate::proof::{Because, what_if, what_if_of_kind};
 
 #[test]
 fn the_next_wall_is_where_lifting_the_first_shows_it() {
@@ -138,4 +139,36 @@ fn at_a_kink_widening_one_alone_is_predicted_to_gain_nothing() {
     let both = [(Squeeze::Downlink, 1.5), (Squeeze::ServerSpeed, 1.5)];
     let both = what_if(&step, &both).unwrap();
     assert!(both.throughput / step.throughput > 1.4, "{both:?}");
+}
+
+#[test]
+fn what_a_cheaper_request_gives_has_room_for_what_its_share_does_not_tell() {
+    let system = System {
+        downlink: 400e-6,
+        server: 40e-6,
+        in_flight: 64.0,
+        ..System::default()
+    };
+    let mut step = run(&system, Conditions::default());
+    step.verdict = Some(judge(&step));
+    let kind = |name: &str, wire_bytes| RequestKind {
+        name: name.to_owned(),
+        wire_bytes,
+        ..RequestKind::default()
+    };
+    step.requests = vec![kind("image", 9_900), kind("text", 100)];
+    let told = |factor| {
+        let told = what_if_of_kind(&step, "image", factor).unwrap();
+        [told.low, told.throughput, told.high].map(|it| it / step.throughput)
+    };
+    let [low, half, high] = told(0.5);
+    assert!((half - 1.98).abs() < 0.1, "{half}");
+    assert!(
+        low < half * 0.93 && high > half * 1.07,
+        "{low} {half} {high}"
+    );
+    // A small change is told as well as it was measured, and none exactly.
+    let [low, same, high] = told(0.98);
+    assert!(high / low < 1.02, "{low} {same} {high}");
+    assert_eq!(told(1.0), [1.0; 3]);
 }
