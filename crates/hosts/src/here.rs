@@ -13,6 +13,7 @@ use wallfinder_probe::stacks::{self, Sampled, Stacks};
 use wallfinder_probe::waits::{Waited, Waits};
 use wallfinder_protocol::{Named, ProcessTime, ProcessTimes, Role};
 use wallfinder_testbed::child::Shim;
+use wallfinder_testbed::group;
 use wallfinder_testbed::squeeze::{self, Reach, Scene, Side};
 
 use crate::apart::is_of;
@@ -175,18 +176,29 @@ impl Taking<Waited> for Waits {
     }
 }
 
-/// Whose stacks the kernel is to take; `name` in words, for what cannot be had.
+/// Whose stacks the kernel is to take from now on: children that were born since the family was found are among them.
+/// `name` in words, for what cannot be had.
 pub fn whose(family: Option<&Family>, name: &str) -> Result<stacks::Setup, String> {
-    let pids = family.map_or(&[][..], |family| &family.pids);
+    let pids = family.map_or_else(Vec::new, present);
     if pids.is_empty() {
         return Err(format!(
             "the {name}'s processes are not seen, so their stacks are not"
         ));
     }
     Ok(stacks::Setup {
-        cpus: squeeze::cpus_of(pids),
-        pids: pids.to_vec(),
+        cpus: squeeze::cpus_of(&pids),
+        pids,
     })
+}
+
+/// The processes that were found, and those that they have started since, where these belong to the family.
+fn present(family: &Family) -> Vec<u32> {
+    let mut pids = family.pids.clone();
+    if family.follows_children {
+        let now = group::family(&pids).into_iter();
+        pids.extend(now.filter(|pid| !family.pids.contains(pid)));
+    }
+    pids
 }
 
 /// The processes that serve an address, by whom the user says that they are.
@@ -275,7 +287,31 @@ fn parent_of(pid: u32) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use std::process::{Command, Stdio};
+
     use super::*;
+
+    #[test]
+    fn who_was_born_since_the_family_was_found_is_looked_at_as_well() {
+        // A shell that waits for a child, which waits for its input.
+        let mut shell = Command::new("sh");
+        let shell = shell.args(["-c", "cat; exit"]).stdin(Stdio::piped());
+        let mut shell = shell.spawn().unwrap();
+        let found = |follows_children| Family {
+            pids: vec![shell.id()],
+            follows_children,
+            ..Family::default()
+        };
+        let looked_at = |follows| whose(Some(&found(follows)), "server").unwrap().pids;
+        let until = Instant::now() + Duration::from_secs(10);
+        while looked_at(true).len() < 2 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(looked_at(true).len(), 2, "its child");
+        assert_eq!(looked_at(false), [shell.id()]);
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
+    }
 
     #[test]
     fn who_started_others_does_not_serve() {

@@ -583,6 +583,7 @@ pub(crate) fn families(a: FamilySummary, b: FamilySummary) -> FamilySummary {
         neighbour_cores: a.neighbour_cores + b.neighbour_cores,
         cpus_busy,
         cpus_softirq,
+        interrupt_cores: both(a.interrupt_cores, b.interrupt_cores, |a, b| a + b),
     }
 }
 

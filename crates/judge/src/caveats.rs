@@ -352,12 +352,22 @@ pub(crate) fn shared_cpus(step: &Step) -> Vec<u32> {
         .collect()
 }
 
-/// Cores of a side's processors that others used. Software interrupts are nobody's process
-/// and are taken off.
+/// Cores of a side's processors that others used. Interrupts are nobody's process: the probe has
+/// taken off those that no thread was charged with, where it could tell them.
 pub(crate) fn neighbour_cores(family: &FamilySummary) -> f64 {
+    let untold = match family.interrupt_cores.and_then(known) {
+        Some(_) => 0.0,
+        None => interrupt_cores(family),
+    };
+    (known(family.neighbour_cores).unwrap_or(0.0) - untold).max(0.0)
+}
+
+/// Cores of a side's processors that worked on interrupts in nobody's thread; where that was not
+/// told, all of their softirq.
+pub(crate) fn interrupt_cores(family: &FamilySummary) -> f64 {
     let cpus = family.cpus_allowed.len().max(1) as f64;
-    let softirq = share(family.cpus_softirq) * cpus;
-    (known(family.neighbour_cores).unwrap_or(0.0) - softirq).max(0.0)
+    let told = family.interrupt_cores.and_then(known);
+    told.unwrap_or(share(family.cpus_softirq) * cpus)
 }
 
 #[cfg(test)]
@@ -465,6 +475,22 @@ mod tests {
         has(|c| matches!(c, Caveat::Neighbour { side, .. } if side == "server"));
         has(|c| matches!(c, Caveat::Throttled { side, .. } if side == "server"));
         has(|c| matches!(c, Caveat::SoftirqElsewhere { side, .. } if side == "client"));
+    }
+
+    #[test]
+    fn softirq_that_threads_were_charged_with_hides_no_neighbour() {
+        let of = |interrupt_cores: Option<f64>| FamilySummary {
+            cpus_allowed: vec![0, 1],
+            neighbour_cores: 0.5,
+            cpus_softirq: 0.2,
+            interrupt_cores,
+            ..FamilySummary::default()
+        };
+        assert_eq!(neighbour_cores(&of(Some(0.04))), 0.5);
+        assert_eq!(interrupt_cores(&of(Some(0.04))), 0.04);
+        // A record that does not tell.
+        assert!((neighbour_cores(&of(None)) - 0.1).abs() < 1e-9);
+        assert_eq!(interrupt_cores(&of(None)), 0.4);
     }
 
     #[test]

@@ -301,6 +301,10 @@ pub struct FamilySummary {
     pub cpus_busy: f64,
     /// Mean softirq share of its processors, 0..1.
     pub cpus_softirq: f64,
+    /// Cores of its processors that worked on interrupts and in no thread of a process, which `neighbour_cores`
+    /// leaves out. `None` where that cannot be told from interrupts that threads were charged with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupt_cores: Option<f64>,
 }
 
 /// A thread and its CPU share.

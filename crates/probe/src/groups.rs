@@ -113,7 +113,8 @@ fn quota(version: Version, folder: &Path) -> Option<f64> {
     }
 }
 
-/// Throttling of a family since it was first looked at, summed over its groups.
+/// Throttling of a family since it was first looked at, summed over the groups that hold it up: one
+/// of those above each process, else the periods of one that lets it run would count against it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Throttling {
     pub(crate) periods: u64,
@@ -121,7 +122,7 @@ pub(crate) struct Throttling {
     pub(crate) throttled_ns: u64,
 }
 
-/// The groups of a family. Groups stay once they were seen, so that totals never fall.
+/// The groups of a family. Groups stay once they were seen.
 #[derive(Debug)]
 pub(crate) struct Groups {
     hierarchies: Hierarchies,
@@ -129,6 +130,10 @@ pub(crate) struct Groups {
     /// The folder that holds each process, and whether none does.
     holding: BTreeSet<PathBuf>,
     some_unlimited: bool,
+    /// The folder that holds up each process: the one above it that was throttled longest, which a
+    /// sibling may have used up, else the least.
+    throttling: BTreeSet<PathBuf>,
+    throttled: Throttling,
 }
 
 #[derive(Debug)]
@@ -141,6 +146,14 @@ struct Group {
     last: CpuStat,
 }
 
+impl Group {
+    fn throttled_ns(&self) -> u64 {
+        self.last
+            .throttled_ns
+            .saturating_sub(self.first.throttled_ns)
+    }
+}
+
 impl Groups {
     pub(crate) fn new(hierarchies: Hierarchies) -> Groups {
         Groups {
@@ -148,12 +161,15 @@ impl Groups {
             watched: Vec::new(),
             holding: BTreeSet::new(),
             some_unlimited: false,
+            throttling: BTreeSet::new(),
+            throttled: Throttling::default(),
         }
     }
 
     /// Starts a new look at who is in which group: then [`Groups::place`] for each process.
     pub(crate) fn begin(&mut self) {
         self.holding.clear();
+        self.throttling.clear();
         self.some_unlimited = false;
         for group in &mut self.watched {
             group.quota_cores = quota(group.version, &group.folder);
@@ -163,21 +179,27 @@ impl Groups {
     /// Says where a process is, from its `/proc/PID/cgroup`.
     pub(crate) fn place(&mut self, cgroup_file: &[u8], buffer: &mut Buffer) {
         let chain = self.hierarchies.chain(cgroup_file);
-        let mut least: Option<(f64, PathBuf)> = None;
+        // Cores, time throttled, folder.
+        let mut limits: Vec<(f64, u64, PathBuf)> = Vec::new();
         for (version, folder) in chain {
             let Some(group) = self.watch(version, folder, buffer) else {
                 continue;
             };
-            if let Some(cores) = group.quota_cores
-                && least.as_ref().is_none_or(|(least, _)| cores < *least)
-            {
-                least = Some((cores, group.folder.clone()));
+            if let Some(cores) = group.quota_cores {
+                limits.push((cores, group.throttled_ns(), group.folder.clone()));
             }
         }
-        match least {
-            Some((_, folder)) => drop(self.holding.insert(folder)),
+        // The first of equals, which is the nearest to the process.
+        limits.sort_by(|one, other| one.0.total_cmp(&other.0));
+        match limits.first() {
+            Some((.., folder)) => drop(self.holding.insert(folder.clone())),
             None => self.some_unlimited = true,
         }
+        let throttled_longest = limits
+            .into_iter()
+            .reduce(|one, other| if other.1 > one.1 { other } else { one });
+        self.throttling
+            .extend(throttled_longest.map(|(.., folder)| folder));
     }
 
     fn watch(&mut self, version: Version, folder: PathBuf, buffer: &mut Buffer) -> Option<&Group> {
@@ -216,25 +238,28 @@ impl Groups {
         Some(held.filter_map(|group| group.quota_cores).sum())
     }
 
-    /// Reads the counters of the groups that have a quota; of all when `thorough`.
+    /// Reads the counters of the groups that have a quota; of all when `thorough`. What is given never
+    /// falls.
     pub(crate) fn throttling(&mut self, thorough: bool, buffer: &mut Buffer) -> Throttling {
-        let mut total = Throttling::default();
+        let total = &mut self.throttled;
         for group in &mut self.watched {
             if (thorough || group.quota_cores.is_some())
                 && let Some(file) = &group.stat
                 && let Ok(bytes) = buffer.read(file)
-                && let Some(read) = cpu_stat(bytes)
+                && let Some(now) = cpu_stat(bytes)
             {
-                group.last = read;
+                let before = std::mem::replace(&mut group.last, now);
+                if !self.throttling.contains(&group.folder) {
+                    continue;
+                }
+                total.periods += now.periods.saturating_sub(before.periods);
+                total.throttled_periods += now
+                    .throttled_periods
+                    .saturating_sub(before.throttled_periods);
+                total.throttled_ns += now.throttled_ns.saturating_sub(before.throttled_ns);
             }
-            let (last, first) = (group.last, group.first);
-            total.periods += last.periods.saturating_sub(first.periods);
-            total.throttled_periods += last
-                .throttled_periods
-                .saturating_sub(first.throttled_periods);
-            total.throttled_ns += last.throttled_ns.saturating_sub(first.throttled_ns);
         }
-        total
+        *total
     }
 }
 
@@ -376,6 +401,36 @@ mod tests {
                 Some(0.25),
                 "the least, once for both processes"
             );
+            write(&inner, "cpu.stat", &stat("nr_periods 10\nnr_throttled 10"));
+            write(
+                &root.join("outer"),
+                "cpu.stat",
+                &stat("nr_periods 40\nnr_throttled 20"),
+            );
+            let since = groups.throttling(true, &mut buffer);
+            let counted = (since.periods, since.throttled_periods);
+            assert_eq!(counted, (30, 25), "of the least from here on");
+
+            // What is beside the inner group uses the quota of the outer one up.
+            let longer = |counts: &str| stat(counts).replace("3000", "5000");
+            write(
+                &root.join("outer"),
+                "cpu.stat",
+                &longer("nr_periods 50\nnr_throttled 30"),
+            );
+            let since = groups.throttling(true, &mut buffer);
+            assert_eq!((since.periods, since.throttled_periods), (30, 25));
+            groups.begin();
+            groups.place(cgroup_file.as_bytes(), &mut buffer);
+            write(
+                &root.join("outer"),
+                "cpu.stat",
+                &longer("nr_periods 60\nnr_throttled 40"),
+            );
+            let since = groups.throttling(false, &mut buffer);
+            let counted = (since.periods, since.throttled_periods);
+            assert_eq!(counted, (40, 35), "of the one that holds it up");
+            assert_eq!(groups.quota_cores(), Some(0.25), "the least as ever");
             groups.place(b"", &mut buffer);
             assert_eq!(groups.quota_cores(), None, "a process that nothing holds");
             std::fs::remove_dir_all(&root).unwrap();

@@ -4,8 +4,9 @@
 //! same user. A thread that is born meanwhile inherits what its creator had.
 //!
 //! Invariants: what each thread had is journalled before any is changed; on every way out
-//! each has it again, and those born meanwhile have what the side had.
+//! each has it again, and those born meanwhile have the processor again that their creator had.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use rustix::process::Pid;
@@ -86,12 +87,22 @@ impl Narrowed {
         alive.map(|process| process.pid).collect()
     }
 
+    /// Where threads may run from which the processor was taken, and so those that they created meanwhile.
+    fn narrowed(&self, online: impl Fn(Vec<u32>) -> Vec<u32>) -> BTreeSet<Vec<u32>> {
+        let had = self.threads.iter().map(|(_, had)| had);
+        let had: BTreeSet<&Vec<u32>> = had.filter(|had| had.contains(&self.taken)).collect();
+        let left = |had: &Vec<u32>| without(self.taken, online(had.clone()), &self.left);
+        let narrowed = had.into_iter().map(left);
+        narrowed.chain([self.left.clone()]).collect()
+    }
+
     /// Gives every thread back what it had. Those that are gone need nothing.
     pub(crate) fn restore(&self) {
+        let narrowed = self.narrowed(online::only);
         for (thread, allowed) in threads_of(&self.alive()) {
             let mut allowed = online::only(allowed);
             let known = self.threads.iter().any(|(known, _)| *known == thread);
-            if !known && allowed == self.left {
+            if !known && narrowed.contains(&allowed) {
                 allowed.push(self.taken);
                 let _ = run_on(thread, &allowed);
             }
@@ -164,5 +175,27 @@ mod tests {
         let anywhere = online::among((0..128).collect(), &online);
         assert_eq!(without(3, anywhere, &[0, 1, 2]), [0, 1, 2]);
         assert_eq!(without(3, vec![1, 3], &[0, 1, 2]), [1]);
+    }
+
+    #[test]
+    fn a_thread_born_meanwhile_is_known_by_where_its_creator_was_left() {
+        let thread = |pid: u32| Process { pid, start: 1 };
+        let narrowed = Narrowed {
+            processes: Vec::new(),
+            left: vec![0, 1, 2],
+            taken: 3,
+            threads: vec![
+                (thread(1), vec![0, 1, 2, 3]),
+                (thread(2), vec![1, 3]),
+                (thread(3), vec![0, 2]),
+            ],
+        };
+        let narrowed = narrowed.narrowed(|cpus| cpus);
+        assert!(narrowed.contains(&[0, 1, 2][..]));
+        assert!(narrowed.contains(&[1][..]), "its creator had two");
+        assert!(
+            !narrowed.contains(&[0, 2][..]),
+            "nothing was taken from its creator"
+        );
     }
 }

@@ -13,7 +13,7 @@
 //!
 //! Invariants: it never takes more than [`DUTY_MAX`]; what counts as paused is for how long a
 //! process stood, in the mean; whatever was stopped goes on when this is dropped, by the journal
-//! when this process is killed.
+//! when this process is killed, and by the keeper while this process is stopped itself.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,6 +42,8 @@ const REST_NS_MIN: f64 = 2e6;
 const REST_NS_MAX: f64 = 5e8;
 /// What it is behind its share at the most.
 const BEHIND_NS_MAX: f64 = 1e7;
+/// A pause that took so long: this process was stopped in it, and the keeper let them go on by then.
+const STOPPED_NS: u64 = 200_000_000;
 /// How often processes that are born while others are written down are looked for.
 const LOOKS_MAX: usize = 8;
 
@@ -315,7 +317,13 @@ impl Shared {
                 (of, since_ns, paused_ns) = (duty, monotonic_ns(), 0.0);
             }
             let pause_ns = PAUSE_NS.start + (PAUSE_NS.end - PAUSE_NS.start) * random.f64();
-            paused_ns += self.pause(Duration::from_nanos(pause_ns as u64)) as f64;
+            let stood_ns = self.pause(Duration::from_nanos(pause_ns as u64));
+            if stood_ns >= STOPPED_NS {
+                // Made up for, it would leave no dose for long.
+                of = 0.0;
+                continue;
+            }
+            paused_ns += stood_ns as f64;
             // They go on until what was taken, by late wake-ups too, is the share asked for.
             // What was missed while this machine stood still is forgiven.
             let elapsed_ns = (monotonic_ns() - since_ns) as f64;
@@ -334,6 +342,7 @@ impl Shared {
         };
         match stood {
             Ok(stood_ns) => {
+                let stood_ns = stood_ns.min(STOPPED_NS);
                 self.paused_ns.fetch_add(stood_ns, Ordering::Relaxed);
                 stood_ns.max(1)
             }

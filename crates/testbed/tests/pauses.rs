@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::time::Duration;
 
+use helper::steps::Steps;
 use helper::{group_of, shim, wait_until};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use wallfinder_model::experiment::Squeeze;
@@ -95,4 +96,44 @@ fn who_is_born_after_the_first_window_is_paused_from_the_next_on() {
     assert!(check.text.ends_with("of the time"), "{check:?}");
     drop(lever);
     assert!(!is_paused(worker), "it goes on");
+}
+
+/// Lets a process go on when it is dropped.
+struct GoesOn(u32);
+
+impl Drop for GoesOn {
+    fn drop(&mut self) {
+        let pid = Pid::from_raw(self.0 as i32).expect("a pid");
+        let _ = kill_process(pid, Signal::CONT);
+    }
+}
+
+#[test]
+fn nobody_stands_while_the_one_who_pauses_is_stopped() {
+    let server = Server::start();
+    let step = format!("paused={}", server.pid());
+    let mut steps = Steps::begin(&[step.as_str()]);
+    steps.next();
+    // A test that fails waits for its end.
+    let goes_on = GoesOn(steps.pid());
+    let pauser = Pid::from_raw(steps.pid() as i32).expect("a pid");
+    let stands = || status(server.pid(), "State:").starts_with('T');
+    // A fifth of the time it is in a pause.
+    let is_caught = (0..200).any(|_| {
+        kill_process(pauser, Signal::STOP).expect("sent");
+        std::thread::sleep(Duration::from_millis(20));
+        let is_caught = stands();
+        if !is_caught {
+            kill_process(pauser, Signal::CONT).expect("sent");
+            std::thread::sleep(Duration::from_millis(7));
+        }
+        is_caught
+    });
+    assert!(is_caught, "it was stopped within a pause");
+    wait_until("the server goes on", || !stands());
+    assert!(status(steps.pid(), "State:").starts_with('T'));
+    drop(goes_on);
+    wait_until("the pauses go on", || is_paused(server.pid()));
+    steps.end();
+    assert!(!is_paused(server.pid()), "it goes on for good");
 }

@@ -209,14 +209,14 @@ impl Script {
     }
 
     /// An answer came, well or not, and perhaps leads on to another place. How long a session took that ends with it is
-    /// recorded in the report.
+    /// recorded in the report; `None`: its window has ended.
     #[inline]
     pub(crate) fn answered(
         &mut self,
         conn: u32,
         (is_well, redirects): (bool, Option<Redirect>),
         now: u64,
-        reports: &mut [FlowReport],
+        reports: Option<&mut [FlowReport]>,
     ) -> After {
         let place = &mut self.places[conn as usize];
         if !place.is_taken {
@@ -240,8 +240,10 @@ impl Script {
                 let Place { flow, began_ns, .. } = std::mem::take(place);
                 self.under_way -= 1;
                 self.flows[usize::from(flow)].completed += 1;
-                let took = &mut reports[usize::from(flow)].took;
-                took.record(now.saturating_sub(began_ns));
+                if let Some(reports) = reports {
+                    let took = &mut reports[usize::from(flow)].took;
+                    took.record(now.saturating_sub(began_ns));
+                }
                 After::Begins
             }
         }

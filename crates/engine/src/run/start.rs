@@ -25,6 +25,9 @@ use crate::worker::{Worker, WorkerEnd};
 const SETUP_MAX_NS: u64 = 30_000_000_000;
 /// The schedule's zero is chosen so long ahead, for the workers to hear of it.
 const ZERO_AHEAD_NS: u64 = 20_000_000;
+/// Sends of so many bytes are done at once wherever the one before was read: more may stand half sent when an early
+/// answer comes, and must be heard of before the next is sent.
+const QUIET_MAX: usize = 4096;
 
 /// What a worker's thread ends with.
 pub(super) type Ended<S> = Result<(WorkerEnd, S), Errno>;
@@ -99,7 +102,10 @@ impl<'s> Start<'s> {
             address: self.address,
             payload: Arc::clone(&self.payload),
             own_bytes: self.own_bytes,
-            quiet_sends: self.own_bytes == 0 && !self.in_parts && one_in_flight,
+            quiet_sends: self.own_bytes == 0
+                && !self.in_parts
+                && one_in_flight
+                && self.payload.len() <= QUIET_MAX,
         }
     }
 

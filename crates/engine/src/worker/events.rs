@@ -114,8 +114,9 @@ impl<W: Wire, I: Io> Worker<W, I> {
                 Afterwards::Lost
             }
             Outcome::Broken { slot, error } => {
-                if error == WireError::H2Preface {
-                    // It speaks another protocol, and will the next time.
+                // It speaks another protocol, and will the next time. One that has answered does not: what stands
+                // before it may have refused a connection.
+                if error == WireError::H2Preface && self.ledger.counters.answered == 0 {
                     self.end.speaks_otherwise = true;
                     self.signals.abort.store(true, Ordering::Relaxed);
                     self.signals.stop.store(true, Ordering::Relaxed);
@@ -132,7 +133,9 @@ impl<W: Wire, I: Io> Worker<W, I> {
     fn answered(&mut self, conn: u32, answer: &Answer, now: u64) -> u64 {
         let (sent_for_ns, is_well) = self.ledger.answered(conn, answer, now);
         let after = self.script.as_mut().map_or(After::Begins, |script| {
-            let flows = &mut self.ledger.report.flows;
+            let flows = self.ledger.report.flows.as_mut_slice();
+            // As with requests: of those that end later, the slow ones would weigh too much.
+            let flows = (!self.admission.is_closed()).then_some(flows);
             script.answered(conn, (is_well, answer.redirects), now, flows)
         });
         let connection = &mut self.connections[conn as usize];

@@ -53,14 +53,12 @@ impl<W: Wire, I: Io> Worker<W, I> {
                 continue;
             }
             self.ledger.note_sent_late(conn, slot);
+            let class = self.lateness_of(conn, slot);
             let connection = self.connection(conn);
-            let class = Class::Other(match connection.wire.is_flow_blocked(slot) {
-                true => Failure::TimeoutFlow,
-                false => Failure::TimeoutTotal,
-            });
             if !connection.wire.cancel(slot) {
                 // It did open, so there is no reason to open it later than at once.
                 connection.answered = connection.answered.max(1);
+                self.expire_others_late(conn, slot, now);
                 self.fail_and_lose(conn, Some(slot), class, now);
                 return;
             }
@@ -74,6 +72,27 @@ impl<W: Wire, I: Io> Worker<W, I> {
             }
             self.offer(conn);
         }
+    }
+
+    /// A connection is lost with a request that is late: who is late behind it is so for the same reason, and was not
+    /// abandoned.
+    #[cold]
+    fn expire_others_late(&mut self, conn: u32, first: u32, now: u64) {
+        for slot in first + 1..self.plan.load.in_flight_per_connection {
+            if self.ledger.is_past_deadline(conn, slot, now) {
+                self.ledger.note_sent_late(conn, slot);
+                let class = self.lateness_of(conn, slot);
+                self.fail_in_flight(conn, slot, class, now);
+                self.grant(conn, 1, now);
+            }
+        }
+    }
+
+    fn lateness_of(&mut self, conn: u32, slot: u32) -> Class {
+        Class::Other(match self.connection(conn).wire.is_flow_blocked(slot) {
+            true => Failure::TimeoutFlow,
+            false => Failure::TimeoutTotal,
+        })
     }
 
     /// Closed loop, and steps of sessions: fails what a connection was granted, and has had no room for before its deadline: a

@@ -108,7 +108,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
             let mut timers = Timers::NONE;
             timers.set(Timer::Signals, now + SIGNALS_BEFORE_NS);
             timers.set_if(Timer::Zero, (self.zero_ns > 0).then_some(self.zero_ns));
-            self.wait_until(timers.nearest_ns(), now)?;
+            self.wait_until(timers.nearest_ns())?;
             self.handle_events();
             self.dialling.end_pauses(self.io.now_ns());
         }
@@ -141,7 +141,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
 
         let until_ns = self.timers(edge_ns).nearest_ns();
         let done_before = self.done();
-        self.wait_until(until_ns, began_ns)?;
+        self.wait_until(until_ns)?;
         self.handle_events();
         let mut now = self.io.now_ns();
         self.ledger.turn.ends(now);
@@ -177,14 +177,15 @@ impl<W: Wire, I: Io> Worker<W, I> {
     }
 
     /// Waits for events, for as long as nothing else needs the worker.
-    fn wait_until(&mut self, until_ns: u64, now: u64) -> Result<(), Errno> {
+    fn wait_until(&mut self, until_ns: u64) -> Result<(), Errno> {
         let counters = &mut self.ledger.counters;
         counters.waits += 1;
         let (batch, batch_wait_us) = self.batching.beside(self.unawaited);
         let kept_back_ns = u64::from(batch_wait_us) * 1000;
         counters.batching_waits += u64::from(batch_wait_us > 0);
         counters.batching_ns += kept_back_ns;
-        self.ledger.turn.asks(self.io.now_ns(), kept_back_ns);
+        let now = self.io.now_ns();
+        self.ledger.turn.asks(now, kept_back_ns);
         self.io.wait(Wait {
             timeout_ns: Some(until_ns.saturating_sub(now)),
             batch,
@@ -294,7 +295,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
             timers.set(Timer::DrainEnd, until_ns);
             timers.set(Timer::Deadline, self.ledger.deadlines.next_ns());
             timers.set(Timer::Signals, now + SIGNALS_AFTER_NS);
-            self.wait_until(timers.nearest_ns(), now)?;
+            self.wait_until(timers.nearest_ns())?;
             self.handle_events();
             // The rest of requests that have begun, where their peer lets them go on only now, and what answers need
             // to go on: nothing is issued any more.

@@ -164,7 +164,8 @@ pub(super) fn processors(side: &Side, which: Which) -> Crowd {
     let gap = side.cpus_busy - level;
     if side.cpus_busy >= 0.90 && gap > 0.05 {
         let cpus = side.cpus.len().max(1) as f64;
-        let softirq = side.softirq.min(gap);
+        // What its own threads were charged with is in its use already.
+        let softirq = side.interrupts.min(gap);
         let neighbour = (side.neighbour / cpus).min(gap);
         level = side.cpus_busy;
         if softirq >= neighbour && softirq >= 0.3 * gap {

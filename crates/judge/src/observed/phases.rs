@@ -27,19 +27,26 @@ pub(super) fn find(
     if ticks.len() < TICKS_MIN {
         return None;
     }
-    let rate = step.telemetry.link.as_ref().and_then(|link| link.rate_bits);
+    let (down_bits, up_bits) = link_bits(step);
     let mut alone: BTreeMap<Wall, usize> = BTreeMap::new();
     for tick in &ticks {
         let span = tick.span_ns as f64;
         let cpu = |used: Option<u64>, side: Option<&Side>| {
             ratio(used? as f64, span).and_then(|cores| ratio(cores, side?.available))
         };
-        let bits = |bytes: Option<u64>| ratio(bytes? as f64 * 8e9, span * rate? as f64);
+        let of_rate =
+            |bytes: Option<u64>, bits: Option<f64>| ratio(bytes? as f64 * 8e9, span * bits?);
         let uses = [
             (Wall::ServerCpu, cpu(tick.server.map(|f| f.cpu_ns), server)),
             (Wall::ClientCpu, cpu(tick.client.map(|f| f.cpu_ns), client)),
-            (Wall::Downlink, bits(tick.link.map(|l| l.tx_bytes))),
-            (Wall::Uplink, bits(tick.link.map(|l| l.rx_bytes))),
+            (
+                Wall::Downlink,
+                of_rate(tick.link.map(|l| l.tx_bytes), down_bits),
+            ),
+            (
+                Wall::Uplink,
+                of_rate(tick.link.map(|l| l.rx_bytes), up_bits),
+            ),
         ];
         let full: Vec<Wall> = uses
             .into_iter()
@@ -56,4 +63,21 @@ pub(super) fn find(
         .filter(|(_, share)| *share >= SHARE_MIN)
         .collect();
     (shares.len() >= 2).then_some(shares)
+}
+
+/// The rates of downlink and uplink in bits per second. That of the uplink is stated nowhere: it follows
+/// from what passed and the share of the rate that this was.
+fn link_bits(step: &Step) -> (Option<f64>, Option<f64>) {
+    let telemetry = &step.telemetry;
+    let Some(link) = &telemetry.link else {
+        return (None, None);
+    };
+    let passed_bits = ratio(
+        link.totals.rx_bytes as f64 * 8e9,
+        telemetry.window_ns as f64,
+    );
+    let up_bits = passed_bits
+        .zip(link.uplink_share)
+        .and_then(|(passed, share)| ratio(passed, share));
+    (link.rate_bits.map(|bits| bits as f64), up_bits)
 }

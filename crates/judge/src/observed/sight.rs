@@ -63,6 +63,8 @@ pub(super) struct Side {
     pub(super) cpus_busy: f64,
     /// Softirq share of its processors.
     pub(super) softirq: f64,
+    /// Share of its processors that worked on interrupts in nobody's thread, which its own use leaves out.
+    pub(super) interrupts: f64,
     /// The busiest of its processors.
     pub(super) fullest: Option<CoreSample>,
     /// Share of its processors that were full on their own.
@@ -89,12 +91,11 @@ impl<'s> Sight<'s> {
         let throughput = known(step.throughput).unwrap_or(0.0);
         let telemetry = &step.telemetry;
         let link = telemetry.link.as_ref();
-        let link_share = |stated: Option<f64>, bytes: u64| {
-            let rate = link.and_then(|l| l.rate_bits).map(|bits| bits as f64);
-            let counted = rate.and_then(|rate| {
-                ratio(bytes as f64 * 8e9, telemetry.window_ns as f64).and_then(|b| ratio(b, rate))
-            });
-            stated.and_then(known).or(counted)
+        // The rate that is stated is the downlink's; the uplink may have another one.
+        let counted_down = || {
+            let (bytes, rate) = (link?.totals.tx_bytes, link?.rate_bits?);
+            let bits = ratio(bytes as f64 * 8e9, telemetry.window_ns as f64)?;
+            ratio(bits, rate as f64)
         };
         Sight {
             step,
@@ -108,8 +109,10 @@ impl<'s> Sight<'s> {
                 .as_ref()
                 .and_then(|family| Side::of(family, telemetry.server_cores(), step, environment)),
             workers: Workers::of(step),
-            downlink: link.and_then(|l| link_share(l.downlink_share, l.totals.tx_bytes)),
-            uplink: link.and_then(|l| link_share(l.uplink_share, l.totals.rx_bytes)),
+            downlink: link
+                .and_then(|link| link.downlink_share.and_then(known))
+                .or_else(counted_down),
+            uplink: link.and_then(|link| link.uplink_share.and_then(known)),
             shared_cpus: caveats::shared_cpus(step),
             steal: caveats::steal(step),
             ceiling_share: step
@@ -188,6 +191,7 @@ impl Side {
             0 => f64::from(environment.cpus).max(1.0),
             n => n as f64,
         };
+        let cpus_known = family.cpus_allowed.len().max(1) as f64;
         let quota = family
             .quota_cores
             .and_then(positive)
@@ -221,6 +225,7 @@ impl Side {
             neighbour: caveats::neighbour_cores(family),
             cpus_busy: share(family.cpus_busy),
             softirq: share(family.cpus_softirq),
+            interrupts: share(caveats::interrupt_cores(family) / cpus_known),
             fullest: own
                 .iter()
                 .max_by(|a, b| busy(a).total_cmp(&busy(b)))

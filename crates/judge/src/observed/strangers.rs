@@ -39,8 +39,10 @@ pub(super) fn crowded_out(sight: &Sight) -> Option<CrowdedOut> {
             name: other.name.clone(),
             cores: other.cores,
         });
+    // Two hosts have processors of the same numbers.
+    let is_one_host = sight.step.telemetry.server_host.is_none();
     Some(CrowdedOut {
-        together: matches!(cpus[..], [one, other] if one == other),
+        together: is_one_host && matches!(cpus[..], [one, other] if one == other),
         sides: sides.collect(),
         before: before.collect(),
     })

@@ -6,8 +6,8 @@ use wallfinder_model::plan::Arrival;
 use wallfinder_model::reason::{Beside, Capacity, Side, Sign, TimeOf};
 use wallfinder_model::record::{Interval, Step, WorkerSummary};
 use wallfinder_model::telemetry::{
-    CoreSample, FamilySample, HostSummary, LinkSample, Sample, SocketsSummary, TcpSample,
-    ThreadShare,
+    CoreSample, FamilySample, HostSummary, LinkSample, LinkSummary, Sample, SocketsSummary,
+    TcpSample, ThreadShare,
 };
 use wallfinder_model::{Caveat, Nanos, Wall};
 
@@ -181,6 +181,22 @@ mod server {
                 .iter()
                 .any(|c| matches!(c, Caveat::Neighbour { .. })),
             "interrupts are no neighbour"
+        );
+    }
+
+    #[test]
+    fn softirq_in_the_servers_own_time_is_not_what_fills_the_rest() {
+        let verdict = judge(a_step().server(1.0, 0.62).client(1.0, 0.3).with(|step| {
+            let server = step.telemetry.server.as_mut().unwrap();
+            (server.cpus_busy, server.cpus_softirq) = (0.98, 0.2);
+            server.neighbour_cores = 0.36;
+            server.interrupt_cores = Some(0.0);
+            server.run_wait_cores = 0.3;
+        }));
+        expect(&verdict, Wall::ServerCpu);
+        assert!(
+            matches!(verdict.detail, Some(Detail::Neighbour { cores }) if cores > 0.35),
+            "{verdict:#?}"
         );
     }
 
@@ -411,6 +427,31 @@ mod link {
         assert!(verdict.confidence > 0.85);
         let verdict = judge(a_step().link(0.03, 0.96).server(1.0, 0.4).client(1.0, 0.3));
         expect(&verdict, Wall::Uplink);
+    }
+
+    #[test]
+    fn an_uplink_of_unknown_rate_is_not_measured_by_the_downlinks() {
+        // Ten seconds at 9.92 Mbit/s.
+        const FULL_BYTES: u64 = 12_400_000;
+        let step = |tx_bytes: u64, downlink_share: Option<f64>, uplink_share: Option<f64>| {
+            let link = LinkSummary {
+                rate_bits: Some(10_000_000),
+                totals: LinkSample {
+                    tx_bytes,
+                    rx_bytes: FULL_BYTES,
+                    ..LinkSample::default()
+                },
+                downlink_share,
+                uplink_share,
+                ..LinkSummary::default()
+            };
+            let step = a_step().server(1.0, 0.4).client(1.0, 0.3);
+            judge(step.with(|step| step.telemetry.link = Some(link)))
+        };
+        let unknown = step(100_000, Some(0.01), None);
+        assert_ne!(unknown.wall, Wall::Uplink, "{unknown:#?}");
+        expect(&step(100_000, Some(0.01), Some(0.99)), Wall::Uplink);
+        expect(&step(FULL_BYTES, None, Some(0.01)), Wall::Downlink);
     }
 
     #[test]
@@ -943,6 +984,22 @@ mod nulls {
     }
 
     #[test]
+    fn processors_of_two_hosts_are_not_the_same_ones() {
+        let together = |step: DoubleStep| {
+            let verdict = judge(step);
+            match verdict.reason {
+                Reason::CrowdedOut { others } => others.together,
+                other => panic!("{other:#?}"),
+            }
+        };
+        assert!(together(among_strangers(0.05, 0.06)));
+        let apart = among_strangers(0.05, 0.06).with(|step| {
+            step.telemetry.server_host = Some(HostSummary::default());
+        });
+        assert!(!together(apart));
+    }
+
+    #[test]
     fn a_side_that_used_next_to_nothing_is_no_wall_whatever_the_other_did() {
         // The one that works is judged as ever; the one that rests is not the wall for its neighbours.
         for (server, client) in [(0.02, 0.5), (0.5, 0.02), (0.02, 0.97), (0.97, 0.02)] {
@@ -1026,6 +1083,27 @@ fn phases_that_alternate_are_found_behind_their_means() {
 }
 
 #[test]
+fn an_uplink_has_phases_where_its_own_rate_is_known() {
+    let received = |uplink_share: Option<f64>| {
+        judge(phased().with(|step| {
+            for tick in step.series.iter_mut().filter_map(|tick| tick.link.as_mut()) {
+                (tick.rx_bytes, tick.tx_bytes) = (tick.tx_bytes, 0);
+            }
+            let link = step.telemetry.link.as_mut().unwrap();
+            // Half of 1 Gbit/s for ten seconds.
+            link.totals.rx_bytes = 625_000_000;
+            link.uplink_share = uplink_share;
+        }))
+    };
+    let known = received(Some(0.5));
+    assert_eq!(known.detail, Some(Detail::Phases));
+    assert!((known.shares["uplink"] - 0.5).abs() < 0.1, "{known:#?}");
+    assert_ne!(received(None).detail, Some(Detail::Phases));
+    let wider = received(Some(0.25));
+    assert_ne!(wider.detail, Some(Detail::Phases), "not full at 2 Gbit/s");
+}
+
+#[test]
 fn neighbours_that_come_and_go_are_no_phases() {
     let verdict = judge(phased().with(|step| {
         step.telemetry.server.as_mut().unwrap().neighbour_cores = 0.4;
@@ -1101,6 +1179,7 @@ fn spoil(values: &[f64], counts: &[u64], flags: u32) -> Step {
         family.run_wait_cores = f(13 + i);
         family.cpus_busy = f(15 + i);
         family.cpus_softirq = f(17 + i);
+        family.interrupt_cores = flag(8).then_some(f(11 + i));
         family.hottest_thread.as_mut().unwrap().share = f(19 + i);
         family.threads = n(9) as u32;
         if flag(2) {

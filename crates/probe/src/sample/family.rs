@@ -6,15 +6,16 @@
 //!
 //! **Large families.** Beyond [`PROCESSES_MAX`] processes one counts by [`Outline`], read with the
 //! details; children that it starts count when it has waited for them. Beyond [`OUTLINES_MAX`] of
-//! those a reading says that it is partial.
+//! those a reading says that it is partial, and where a process that lives cannot be opened.
 //!
 //! How one process is read, and which CPU time is meant, stands in [`super::member`].
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 
 use crate::discover::{Family, server_of};
 use crate::groups::{Groups, Hierarchies};
-use crate::procfile::Buffer;
+use crate::procfile::{Buffer, is_gone};
 use crate::reference_loop::THREAD;
 use crate::sample::member::{Member, Since, Units};
 use crate::sample::outline::Outline;
@@ -49,7 +50,7 @@ pub(crate) struct FamilyReader {
     members: Vec<Member>,
     /// Those beyond the first, by process id.
     outlines: BTreeMap<u32, Outline>,
-    /// Whether there were more than can be counted.
+    /// Whether there were more than can be counted, or some that could not be opened.
     is_partial: bool,
     groups: Groups,
     units: Units,
@@ -278,7 +279,7 @@ impl FamilyReader {
                     tid: thread.tid,
                     name: thread.name.clone(),
                     cpus_allowed: thread.cpus_allowed.clone(),
-                    cpu_ns: thread.last.cpu_ns,
+                    cpu_ns: thread.counted().cpu_ns,
                 })
                 .collect(),
             quota_cores: self.groups.quota_cores(),
@@ -342,14 +343,26 @@ impl FamilyReader {
             Closeness::Threads => {
                 let taken: usize = self.members.iter().map(|member| member.threads.len()).sum();
                 let threads_left = THREADS_MAX.saturating_sub(taken);
-                self.members
-                    .extend(Member::open(pid, since, threads_left, self.units, buffer));
+                let member = Member::open(pid, since, threads_left, self.units, buffer);
+                let member = self.opened(member);
+                self.members.extend(member);
             }
             Closeness::Outline => {
-                let outline = Outline::open(pid, buffer);
+                let outline = self.opened(Outline::open(pid, buffer));
                 self.outlines.extend(outline.map(|outline| (pid, outline)));
             }
             Closeness::NotAtAll => self.is_partial = true,
+        }
+    }
+
+    /// A process that cannot be opened is gone, or is one that is not counted.
+    fn opened<T>(&mut self, process: io::Result<T>) -> Option<T> {
+        match process {
+            Ok(process) => Some(process),
+            Err(error) => {
+                self.is_partial |= !is_gone(&error);
+                None
+            }
         }
     }
 }
@@ -373,6 +386,19 @@ mod tests {
         assert_eq!(last, Closeness::NotAtAll);
         let room_again = closeness(PROCESSES_MAX - 1, OUTLINES_MAX);
         assert_eq!(room_again, Closeness::Threads);
+    }
+
+    #[test]
+    fn a_process_that_cannot_be_opened_is_missing_unless_it_is_gone() {
+        let mut buffer = Buffer::new();
+        let family = Family::default();
+        let mut reader = FamilyReader::new(family, BTreeSet::new(), &mut buffer);
+        // No process has this number.
+        reader.admit(u32::MAX, Since::Now, &mut buffer);
+        assert!(!reader.is_partial);
+        let no_descriptors = io::Error::from_raw_os_error(24);
+        assert!(reader.opened::<Member>(Err(no_descriptors)).is_none());
+        assert!(reader.read(Depth::Tick, None, &mut buffer).is_partial);
     }
 
     #[test]

@@ -19,9 +19,9 @@ pub(crate) struct Outline {
 }
 
 impl Outline {
-    /// `None` when the process is gone already.
-    pub(crate) fn open(pid: u32, buffer: &mut Buffer) -> Option<Outline> {
-        Some(Outline::of(look(pid, buffer).ok()?))
+    /// An error may mean that the process is gone already; see [`is_gone`].
+    pub(crate) fn open(pid: u32, buffer: &mut Buffer) -> io::Result<Outline> {
+        Ok(Outline::of(look(pid, buffer)?))
     }
 
     pub(crate) fn of(stat: Stat) -> Outline {
@@ -91,7 +91,8 @@ mod tests {
         own.stat.start_ticks += 1;
         assert!(!own.read(&mut buffer));
         assert_eq!(own.stat.user_ticks, counted.user_ticks);
-        assert!(Outline::open(u32::MAX, &mut buffer).is_none());
+        let gone = Outline::open(u32::MAX, &mut buffer).unwrap_err();
+        assert!(is_gone(&gone), "{gone}");
     }
 
     #[test]

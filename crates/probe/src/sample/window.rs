@@ -9,6 +9,7 @@ use wallfinder_model::telemetry::{
     CoreSample, FamilySummary, LINK_FULL_MAX, LinkSummary, SocketsSummary, Telemetry, ThreadShare,
 };
 
+use crate::parse::host::CpuTicks;
 use crate::sample::difference::{core_samples, link_difference, tcp_difference, user_part};
 use crate::sample::reading::{
     Detail, FamilyDetail, LinkDetail, Reading, ShaperReading, Side, ThreadDetail,
@@ -17,8 +18,8 @@ use crate::sample::store::Store;
 
 /// `/proc/stat` counts in 10 ms: percentiles of shares over less than this are noise.
 const BUSY_SPAN_NS_MIN: i64 = 100_000_000;
-/// A thread with less than this share of its family's CPU says nothing about where the family may
-/// run.
+/// Threads with the same processors and less than this share of their family's CPU together say nothing
+/// about where the family may run.
 const WORKING_SHARE_MIN: f64 = 0.05;
 
 /// Two readings and what lies between.
@@ -127,6 +128,7 @@ impl<'a> Window<'a> {
             .iter()
             .filter_map(|reading| Some(reading.family(side)?.rss_bytes));
         let on_its_cpus = self.mean_over(&cpus_allowed);
+        let (interrupts, is_all) = self.interrupt_cores(&cpus_allowed);
         Some(FamilySummary {
             name: self.store.name(side).to_owned(),
             pids: detail_after.pids.clone(),
@@ -157,6 +159,7 @@ impl<'a> Window<'a> {
             neighbour_cores: self.neighbour_cores(side, &cpus_allowed),
             cpus_busy: f64::from(on_its_cpus.busy()),
             cpus_softirq: f64::from(on_its_cpus.softirq),
+            interrupt_cores: is_all.then_some(interrupts),
             cpus_allowed,
         })
     }
@@ -187,10 +190,9 @@ impl<'a> Window<'a> {
     /// Busy cores of these processors that are nobody's of ours: a lower bound.
     ///
     /// From what the processors did, subtract: the family; the other side where it may run on one
-    /// of these processors, with all its CPU, since nobody tells where it ran; softirq threads; and
-    /// interrupts that came while a processor was idle, which belong to nobody. (Interrupts that
-    /// come while a thread runs are in that thread's CPU time.) None are told where one of the two
-    /// was not counted whole: it would be its own neighbour.
+    /// of these processors, with all its CPU, since nobody tells where it ran; and interrupts that
+    /// belong to nobody. None are told where one of the two was not counted whole: it would be its
+    /// own neighbour.
     fn neighbour_cores(&self, side: Side, cpus: &[u32]) -> f64 {
         let mean = self.mean_over(cpus);
         let cores = cpus.len() as f64;
@@ -219,26 +221,43 @@ impl<'a> Window<'a> {
             return 0.0;
         }
         let other = if other_meets { used(side.other()) } else { 0.0 };
-        let softirq_threads = self.softirq_thread_cores(&wanted);
-        let interrupts = (f64::from(mean.irq + mean.softirq) * cores - softirq_threads).max(0.0);
-        let while_idle = interrupts * f64::from(mean.idle);
+        let (interrupts, _) = self.interrupt_cores(cpus);
         let busy = f64::from(mean.busy()) * cores;
-        (busy - used(side) - other - softirq_threads - while_idle).max(0.0)
+        (busy - used(side) - other - interrupts).max(0.0)
     }
 
-    fn softirq_thread_cores(&self, cpus: &BTreeSet<u32>) -> f64 {
-        let Some([(first, before), (last, after)]) = self.details else {
-            return 0.0;
-        };
+    /// Cores of these processors that worked on interrupts in nobody's thread, and whether that is all:
+    /// in a container the softirq threads are not seen.
+    ///
+    /// They are softirq threads, and interrupts that came while a processor was idle. Interrupts that
+    /// come while a thread runs are in that thread's CPU time, but where the kernel counts all of them
+    /// apart (`CONFIG_IRQ_TIME_ACCOUNTING`).
+    fn interrupt_cores(&self, cpus: &[u32]) -> (f64, bool) {
+        let mean = self.mean_over(cpus);
+        let all = f64::from(mean.irq + mean.softirq) * cpus.len() as f64;
+        if interrupts_are_apart(&self.after.cores) {
+            return (all, true);
+        }
+        let threads = self.softirq_thread_cores(&set_of(cpus));
+        let others = (all - threads.unwrap_or(0.0)).max(0.0);
+        let while_idle = others * f64::from(mean.idle);
+        (threads.unwrap_or(0.0) + while_idle, threads.is_some())
+    }
+
+    /// `None` where none is seen.
+    fn softirq_thread_cores(&self, cpus: &BTreeSet<u32>) -> Option<f64> {
+        let [(first, before), (last, after)] = self.details?;
         let span_ns = last.at_ns.abs_diff(first.at_ns) as f64;
-        let sum = |detail: &Detail| -> u64 {
+        let sum = |detail: &Detail| -> Option<u64> {
             let ours = detail
                 .softirq_threads
                 .iter()
                 .filter(|(cpu, _)| cpus.contains(cpu));
-            ours.map(|(_, cpu_ns)| cpu_ns).sum()
+            let times_ns = ours.map(|(_, cpu_ns)| *cpu_ns);
+            times_ns.reduce(|one, other| one + other)
         };
-        ratio(sum(after).saturating_sub(sum(before)) as f64, span_ns)
+        let used_ns = sum(after)?.saturating_sub(sum(before)?);
+        Some(ratio(used_ns as f64, span_ns))
     }
 
     fn link(&self) -> Option<LinkSummary> {
@@ -331,7 +350,7 @@ fn threads_used<'a>(
     after.threads.iter().map(used).collect()
 }
 
-/// The processors that the work of a family may run on: those of its threads that work, and of
+/// The processors that the work of a family may run on: those of its threads that work together, and of
 /// those that are pinned to fewer than the family's all. Idle housekeepers that nobody pinned would
 /// make a pinned server look as if it had the whole machine.
 fn working_cpus(before: &FamilyDetail, after: &FamilyDetail) -> Vec<u32> {
@@ -341,14 +360,19 @@ fn working_cpus(before: &FamilyDetail, after: &FamilyDetail) -> Vec<u32> {
         .iter()
         .flat_map(|thread| thread.cpus_allowed.iter().copied())
         .collect();
-    let total: u64 = used.iter().map(|(_, cpu_ns)| cpu_ns).sum();
+    // Work that is spread over many threads is of none of them in particular.
+    let mut by_mask: BTreeMap<&[u32], u64> = BTreeMap::new();
+    for (thread, cpu_ns) in &used {
+        *by_mask.entry(&thread.cpus_allowed).or_default() += cpu_ns;
+    }
+    let total: u64 = by_mask.values().sum();
     let counts = |cpu_ns: u64, cpus: usize| {
         cpus < all.len() || (total > 0 && cpu_ns as f64 >= WORKING_SHARE_MIN * total as f64)
     };
-    let working: BTreeSet<u32> = used
+    let working: BTreeSet<u32> = by_mask
         .iter()
-        .filter(|(thread, cpu_ns)| counts(*cpu_ns, thread.cpus_allowed.len()))
-        .flat_map(|(thread, _)| thread.cpus_allowed.iter().copied())
+        .filter(|(cpus, cpu_ns)| counts(**cpu_ns, cpus.len()))
+        .flat_map(|(cpus, _)| cpus.iter().copied())
         .collect();
     let chosen = if working.is_empty() { all } else { working };
     chosen.into_iter().collect()
@@ -374,6 +398,14 @@ fn hottest_thread(
     })
 }
 
+/// Whether the kernel measures the time of interrupts and leaves it out of threads' CPU time. Where it
+/// samples them it never meets a hardware interrupt, which holds the clock tick off: then that column of
+/// `/proc/stat` stands at zero, but for an old driver's.
+fn interrupts_are_apart(cores: &[CpuTicks]) -> bool {
+    let ticks: u64 = cores.iter().map(|core| core.irq).sum();
+    ticks > cores.len() as u64
+}
+
 fn set_of(cpus: &[u32]) -> BTreeSet<u32> {
     cpus.iter().copied().collect()
 }
@@ -384,7 +416,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::parse::host::CpuTicks;
     use crate::sample::Setup;
     use crate::sample::reading::FamilyReading;
 
@@ -430,6 +461,14 @@ mod tests {
             [0, 1],
             "nobody works: all that is allowed"
         );
+    }
+
+    #[test]
+    fn many_threads_that_share_the_work_count_together() {
+        let mut threads: Vec<_> = (1..=40).map(|tid| thread(tid, &[0, 1, 2], 25)).collect();
+        threads.push(thread(41, &[1], 0));
+        let after = family(threads, None);
+        assert_eq!(working_cpus(&family(vec![], None), &after), [0, 1, 2]);
     }
 
     /// A second of two cores, the server on core 0 with 0.6 of it, the client on `client_cpus` with
@@ -538,6 +577,46 @@ mod tests {
         assert!(close(server.neighbour_cores, 0.2 - 0.2 * 0.2), "{server:?}");
         assert!(close(server.cpus_softirq, 0.2));
         assert!(close(server.cpus_busy, 0.8));
+    }
+
+    #[test]
+    fn interrupts_in_nobodys_thread_are_told_where_all_of_them_are_seen() {
+        // The server used 0.4 of a core that was busy for 0.8, 0.3 of it with softirq.
+        let server = |irq: u64, softirq_thread: Option<f64>| {
+            let reading = |at_ns: u64, core: CpuTicks| {
+                let used = |share: f64| (at_ns as f64 * share) as u64;
+                Reading {
+                    at_ns: at_ns as i64,
+                    cores: Box::new([CpuTicks { irq, ..core }]),
+                    server: Some(FamilyReading {
+                        cpu_ns: used(0.4),
+                        ..FamilyReading::default()
+                    }),
+                    detail: Some(Box::new(Detail {
+                        server: Some(family(vec![thread(1, &[0], used(0.4))], None)),
+                        softirq_threads: softirq_thread
+                            .iter()
+                            .map(|share| (0, used(*share)))
+                            .collect(),
+                        ..Detail::default()
+                    })),
+                    ..Reading::default()
+                }
+            };
+            let mut store = Store::new(&Setup::default(), Duration::from_millis(50), None);
+            store.push(reading(0, core(0, 0, 0, 0)), Some("open"));
+            store.push(reading(SECOND_NS, core(0, 50, 30, 20)), Some("close"));
+            store.summarise(0, SECOND_NS as i64).server.unwrap()
+        };
+        let unseen = server(0, None);
+        assert_eq!(unseen.interrupt_cores, None);
+        assert!(close(unseen.neighbour_cores, 0.4 - 0.3 * 0.2));
+        let seen = server(0, Some(0.1));
+        assert!(close(seen.interrupt_cores.unwrap(), 0.1 + 0.2 * 0.2));
+        assert!(close(seen.neighbour_cores, 0.4 - 0.14), "{seen:?}");
+        let counted_apart = server(1_000, None);
+        assert!(close(counted_apart.interrupt_cores.unwrap(), 0.3));
+        assert!(close(counted_apart.neighbour_cores, 0.1));
     }
 
     #[test]

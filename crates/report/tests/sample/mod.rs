@@ -248,6 +248,7 @@ fn family(name: &str, cpu: u32, busy: f64, window_ns: u64) -> FamilySummary {
         neighbour_cores: 0.01,
         cpus_busy: (busy + 0.02).min(1.0),
         cpus_softirq: 0.11,
+        interrupt_cores: None,
     }
 }
 

@@ -6,6 +6,8 @@
 //! undoes what the journal holds. `lease MS` asks for our end: where the next one does not come in time, we were
 //! stopped, or hang, while something stood that must not stand for long.
 //!
+//! While we are stopped (Ctrl-Z, SIGSTOP, a debugger), whom we froze or stopped goes on: we could not end a pause.
+//!
 //! Invariant: it kills by descriptors that were opened while we lived, so a number that is
 //! somebody else's by then is not touched.
 
@@ -16,7 +18,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, getpgid};
@@ -34,6 +36,8 @@ const LEASE: &str = "lease ";
 const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 /// A lease is told of no more often than this.
 const LEASE_EVERY: Duration = Duration::from_millis(200);
+/// How often it is looked whether the owner is stopped, once it has a journal.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How often processes that are born in a group while it is killed are looked for.
 const LOOKS_MAX: usize = 100;
 
@@ -41,20 +45,29 @@ const LOOKS_MAX: usize = 100;
 pub(super) fn keep() {
     // Out of the terminal's reach: its signals are for those who work.
     let _ = rustix::process::setsid();
-    let owner = wallfinder_sys::process::parent().and_then(|pid| PidFd::open(pid).ok());
+    let parent = wallfinder_sys::process::parent();
+    let owner = parent.and_then(|pid| PidFd::open(pid).ok());
+    let process = parent.and_then(Process::of);
     let mut groups = BTreeMap::new();
-    let mut journal = None;
+    let mut journal: Option<(String, Arc<Folder>)> = None;
     let mut lease: Option<Instant> = None;
     let lines = lines();
     loop {
         let left = lease.map_or(FOR_EVER, |until| {
             until.saturating_duration_since(Instant::now())
         });
-        let line = match lines.recv_timeout(left) {
+        let look = journal.as_ref().map_or(FOR_EVER, |_| LOOK_EVERY);
+        let line = match lines.recv_timeout(left.min(look)) {
             Ok(line) => line,
             Err(RecvTimeoutError::Timeout) => {
-                if let (Some(owner), Some(_)) = (&owner, lease.take()) {
+                let is_over = lease.is_some_and(|until| until <= Instant::now());
+                if is_over && let (Some(owner), Some(_)) = (&owner, lease.take()) {
                     let _ = owner.signal(Signal::KILL);
+                }
+                if let Some((name, folder)) = &journal
+                    && process.is_some_and(Process::is_stopped)
+                {
+                    let _ = undo::let_go_on(folder, name);
                 }
                 continue;
             }
@@ -67,7 +80,7 @@ pub(super) fn keep() {
         } else if let Some(pid) = line.strip_prefix('-').and_then(|pid| pid.parse().ok()) {
             groups.remove(&pid);
         } else if let Some((name, folder)) = line.strip_prefix(JOURNAL).and_then(journal_of) {
-            journal = Some((name, folder));
+            journal = Some((name, Arc::new(folder)));
         }
     }
     for group in groups.values() {
@@ -75,7 +88,7 @@ pub(super) fn keep() {
     }
     if let Some((name, folder)) = journal {
         // What fails here stays in the journal, for `doctor --clean`.
-        let _ = undo::undo_all_of(folder, &name);
+        let _ = undo::undo_all_of(&folder, &name);
     }
 }
 

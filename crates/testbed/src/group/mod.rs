@@ -483,7 +483,7 @@ impl Drop for Group {
 
 /// Processes and their descendants. This process counts for itself alone: its children are
 /// the other side, the CPU stealer, the keeper.
-pub(crate) fn family(pids: &[u32]) -> Vec<u32> {
+pub fn family(pids: &[u32]) -> Vec<u32> {
     let own = std::process::id();
     let mut children: Vec<(u32, u32)> = Vec::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use super::rate::{Handle, HtbClass, Rate, Tbf};
 use crate::error::TestbedError;
@@ -111,7 +112,7 @@ impl Shaper {
                 shaper.promising_to_restore(place)
             }
             Root::Htb => {
-                let shown = iproute::look(netns, &["tc", "class", "show", "dev", interface])?;
+                let shown = iproute::look(netns, &classes_of(interface))?;
                 let class = htb_class(&shown).map_err(|why| refused(&why))?;
                 let full_bits = class.rate_bits.max(class.ceil_bits);
                 shaper(Rate::Htb(class), full_bits).promising_to_restore(place)
@@ -210,7 +211,7 @@ impl Shaper {
                 tbf_of(&own).map(|tbf| tbf.rate_bits).map_err(|_| gone())
             }
             Rate::Htb(class) => {
-                let words = ["tc", "class", "show", "dev", &self.interface];
+                let words = classes_of(&self.interface);
                 let shown = iproute::look(self.netns.as_deref(), &words)?;
                 let now = htb_class(&shown).ok();
                 let now = now.filter(|now| now.id == class.id);
@@ -351,8 +352,13 @@ struct Qdisc {
     handle: String,
     #[serde(default)]
     root: bool,
+    /// Of a tbf: `rate` in bytes per second, `burst` such as `10000b/1` or `15Kb/1`, `lat` in microseconds that a
+    /// full queue takes beyond the burst. A peak rate has `mpu` a second time.
     #[serde(default)]
-    options: Options,
+    options: Map<String, Value>,
+    /// A size table, of whichever kind it is.
+    #[serde(default)]
+    stab: Option<Value>,
     #[serde(default)]
     bytes: u64,
     #[serde(default)]
@@ -363,21 +369,6 @@ struct Qdisc {
     overlimits: u64,
     #[serde(default)]
     backlog: u64,
-}
-
-#[derive(Debug, Default, Deserialize)]
-struct Options {
-    /// Bytes per second.
-    #[serde(default)]
-    rate: u64,
-    /// Such as `10000b/1` or `15Kb/1`.
-    #[serde(default)]
-    burst: String,
-    /// Microseconds that a full queue takes beyond the burst.
-    #[serde(default)]
-    lat: u64,
-    #[serde(default)]
-    peakrate: Option<u64>,
 }
 
 fn root_of(shown: &str) -> Result<Root, String> {
@@ -404,18 +395,53 @@ fn root_of(shown: &str) -> Result<Root, String> {
 }
 
 fn tbf_of(qdisc: &Qdisc) -> Result<Tbf, String> {
-    let options = &qdisc.options;
-    if options.peakrate.is_some() {
+    let number = |key: &str| qdisc.options.get(key).and_then(Value::as_u64);
+    let text = |key: &str| qdisc.options.get(key).and_then(Value::as_str);
+    // In JSON tc leaves the peak rate out, and tells its bucket alone.
+    let of_peak = ["peakrate", "mtu", "minburst"];
+    if of_peak.iter().any(|key| qdisc.options.contains_key(*key)) {
         return Err("its tbf has a peak rate, which is not understood here".into());
     }
-    let burst_bytes = size(&options.burst)
-        .ok_or_else(|| format!("its tbf has a burst of `{}`", options.burst))?;
-    let waiting = u128::from(options.rate) * u128::from(options.lat) / 1_000_000;
+    let has = |key: &str| qdisc.options.get(key).is_some_and(|value| *value != 0);
+    let accounting = [
+        ("overhead", has("overhead")),
+        ("mpu", has("mpu")),
+        ("linklayer", !is_plain_link(text("linklayer"))),
+        ("stab", qdisc.stab.is_some()),
+    ];
+    has_plain_sizes("tbf", &accounting)?;
+    let burst = text("burst").unwrap_or_default();
+    let burst_bytes = size(burst).ok_or_else(|| format!("its tbf has a burst of `{burst}`"))?;
+    let rate = number("rate").unwrap_or(0);
+    let waiting = u128::from(rate) * u128::from(number("lat").unwrap_or(0)) / 1_000_000;
+    // What is shorter than the burst takes no time, and is written as it is.
+    let limit_bytes = number("limit").unwrap_or(burst_bytes.saturating_add(waiting as u64));
     Ok(Tbf {
-        rate_bits: options.rate.saturating_mul(8),
+        rate_bits: rate.saturating_mul(8),
         burst_bytes,
-        limit_bytes: burst_bytes.saturating_add(waiting as u64).max(1),
+        limit_bytes: limit_bytes.max(1),
     })
+}
+
+/// Whether a link layer is the one that `tc` takes where it is told none. `unspec` is one that another program than tc
+/// left open; the kernel counts it in the same way.
+fn is_plain_link(linklayer: Option<&str>) -> bool {
+    matches!(linklayer, None | Some("ethernet" | "unspec"))
+}
+
+/// Refuses a shaper that counts packets larger than they are, by what is set of it: a change of the rate replaces all of
+/// its parameters.
+fn has_plain_sizes(kind: &str, accounting: &[(&str, bool)]) -> Result<(), String> {
+    let set = accounting.iter().filter(|(_, is_set)| *is_set);
+    let set: Vec<&str> = set.map(|(key, _)| *key).collect();
+    match set.is_empty() {
+        true => Ok(()),
+        false => Err(format!(
+            "its {kind} has {}, which a change of its rate would drop: set the {kind} up without \
+             that while this runs",
+            set.join(", ")
+        )),
+    }
 }
 
 /// Which flows of an interface are a load's, as the one who sends them sees them.
@@ -478,6 +504,11 @@ fn size(text: &str) -> Option<u64> {
     Some((number.parse::<f64>().ok()? * scale) as u64)
 }
 
+/// Shows the classes of an interface. Without `-d` an htb's class keeps its quantum and its sizes to itself.
+fn classes_of(interface: &InterfaceName) -> [&str; 6] {
+    ["tc", "-d", "class", "show", "dev", interface]
+}
+
 /// Reads `tc -d class show`: `class htb 1:10 root prio 0 quantum 125000 rate 10Mbit ceil
 /// 20Mbit linklayer ethernet burst 15Kb/1 mpu 0b cburst 1600b/1 mpu 0b level 0`.
 fn htb_class(shown: &str) -> Result<HtbClass, String> {
@@ -495,6 +526,18 @@ fn htb_class(shown: &str) -> Result<HtbClass, String> {
         let at = words.iter().position(|word| *word == key)?;
         words.get(at + 1).copied()
     };
+    // One for the rate and one for the ceiling.
+    let mut pairs = words.windows(2);
+    let has_mpu = pairs.any(|pair| pair[0] == "mpu" && size(pair[1]) != Some(0));
+    let accounting = [
+        (
+            "overhead",
+            value("overhead").is_some_and(|bytes| bytes != "0"),
+        ),
+        ("mpu", has_mpu),
+        ("linklayer", !is_plain_link(value("linklayer"))),
+    ];
+    has_plain_sizes("htb", &accounting)?;
     let rate = |key: &str| value(key).and_then(rate_bits);
     let not_understood = || format!("its htb has a class that is not understood: `{line}`");
     let id = words.get(2).ok_or_else(not_understood)?;
@@ -620,6 +663,48 @@ mod tests {
         assert!(htb_class(&format!("{CLASS}{CLASS}")).is_err(), "two");
         assert!(htb_class("").is_err(), "none");
         assert!(htb_class("class htb 1:10 root rate fast").is_err());
+    }
+
+    #[test]
+    fn a_shaper_that_counts_packets_larger_than_they_are_is_refused() {
+        // As iproute2's q_tbf.c, q_htb.c and tc_stab.c write them.
+        for (before, now, key) in [
+            (r#""mpu":0"#, r#""mpu":64"#, "mpu"),
+            (r#""lat""#, r#""overhead":14,"lat""#, "overhead"),
+            ("ethernet", "atm", "linklayer"),
+            (
+                r#""bytes":70"#,
+                r#""stab":{"overhead":22},"bytes":70"#,
+                "stab",
+            ),
+        ] {
+            let shown = TBF.replace(before, now);
+            let why = root_of(&shown).expect_err("it could not be put back");
+            assert!(why.contains(&format!("its tbf has {key}, ")), "{why}");
+        }
+        let short = root_of(&TBF.replace(r#""lat":396000"#, r#""limit":5000"#));
+        let is_kept =
+            |root: &Root| matches!(root, Root::Tbf { tbf, .. } if tbf.limit_bytes == 5_000);
+        assert!(short.as_ref().is_ok_and(is_kept), "{short:?}");
+        // A peak rate: tc writes its bucket, and `mpu` again.
+        let peak = r#""mtu":"1514b/1","mpu":0,"lat""#;
+        let why = root_of(&TBF.replace(r#""lat""#, peak)).expect_err("a peak rate");
+        assert!(why.contains("peak rate"), "{why}");
+        for (before, now, key) in [
+            ("ceil", "overhead 14 ceil", "overhead"),
+            ("1 mpu 0b cburst", "1 mpu 64b cburst", "mpu"),
+            ("mpu 0b level", "mpu 64b level", "mpu"),
+            ("ethernet", "atm", "linklayer"),
+        ] {
+            let shown = CLASS.replace(before, now);
+            let why = htb_class(&shown).expect_err("it could not be put back");
+            assert!(why.contains(&format!("its htb has {key}, ")), "{why}");
+        }
+        // Programs beside tc leave the link layer open.
+        assert!(root_of(&TBF.replace("ethernet", "unspec")).is_ok());
+        assert!(htb_class(&CLASS.replace("ethernet", "unspec")).is_ok());
+        let interface: InterfaceName = "d0".parse().expect("a name");
+        assert!(classes_of(&interface).contains(&"-d"), "quantum is shown");
     }
 
     #[test]

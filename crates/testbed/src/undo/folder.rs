@@ -262,6 +262,20 @@ impl Paper {
         }
     }
 
+    /// Lets go on what it says is frozen or stopped, where its owner lives in this world. Nothing is struck out: the
+    /// owner may freeze it again.
+    fn let_go_on(&self) -> Result<(), TestbedError> {
+        let content = self.read()?;
+        if content.fate(&World::own()?, self.tag) != Fate::Alive {
+            return Ok(());
+        }
+        let stands = content.standing.iter();
+        for undo in stands.filter(|undo| undo.is_of_a_stop()) {
+            undo.perform(&self.file)?;
+        }
+        Ok(())
+    }
+
     /// Whether the name still leads to this file.
     fn is_there(&self) -> bool {
         let there = statat(&self.folder.dir, &*self.name, AtFlags::SYMLINK_NOFOLLOW);
@@ -286,9 +300,17 @@ pub(super) const ELSEWHERE: &str = "it belongs to a run in another container or 
      there, or remove it by hand if that is gone";
 
 /// Undoes what a process that ended still has in its journal.
-pub(crate) fn undo_all_of(folder: Folder, name: &str) -> Result<(), TestbedError> {
-    match Arc::new(folder).journal(name)? {
+pub(crate) fn undo_all_of(folder: &Arc<Folder>, name: &str) -> Result<(), TestbedError> {
+    match folder.journal(name)? {
         Some(paper) => paper.undo_all(),
+        None => Ok(()),
+    }
+}
+
+/// Lets go on whom a process that lives, and is stopped itself, has frozen or stopped. All of it stays in its journal.
+pub(crate) fn let_go_on(folder: &Arc<Folder>, name: &str) -> Result<(), TestbedError> {
+    match folder.journal(name)? {
+        Some(paper) => paper.let_go_on(),
         None => Ok(()),
     }
 }

@@ -20,7 +20,8 @@
 //!   not made, and for one that is undone already.
 //! - Changes are undone in reverse order.
 //! - The owner holds a lock on its journal, and so does each `ip` or `tc` that it runs:
-//!   nobody undoes the changes of a process that lives, or while one is still being made.
+//!   nobody undoes the changes of a process that lives, or while one is still being made. But for
+//!   whom it froze or stopped: those go on while it is stopped itself.
 //! - Only what bears a tag of ours, or stands in a journal, is ever touched; and only by who
 //!   counts processes, mounts and groups as the journal's owner did, in the same boot. But for
 //!   a group that holds no process, where nobody is left in its owner's namespace of process ids:
@@ -53,7 +54,7 @@ use crate::error::TestbedError;
 #[cfg(test)]
 pub(crate) use cgroup::OpenGroup;
 pub(crate) use cgroup::{GroupPath, OwnGroup, QuotaText};
-pub(crate) use folder::{Folder, undo_all_of};
+pub(crate) use folder::{Folder, let_go_on, undo_all_of};
 pub(crate) use netns::Netns;
 pub(crate) use owner::{GROUP_PREFIX, Process, Tag, World};
 pub(crate) use remains::is_lowered;

@@ -51,6 +51,12 @@ impl Process {
         stat(self.pid).is_some_and(|stat| stat.start_ticks == self.start && !stat.is_zombie())
     }
 
+    /// Whether it is stopped, by a signal or a debugger.
+    pub(crate) fn is_stopped(self) -> bool {
+        let is_stopped = |state: u8| matches!(state, b'T' | b't');
+        stat(self.pid).is_some_and(|stat| stat.start_ticks == self.start && is_stopped(stat.state))
+    }
+
     /// It, held: opened first and compared then, so that what is signalled is this process or
     /// nobody. [`Errno::SRCH`] where it is gone.
     pub(crate) fn hold(self) -> Result<PidFd, Errno> {
@@ -274,6 +280,7 @@ mod tests {
         let own = Process::of(std::process::id()).expect("this process");
         assert!(own.is_alive());
         assert_eq!(own.may_signal(), Ok(()));
+        assert!(!own.is_stopped());
         let other = Process {
             start: own.start + 1,
             ..own

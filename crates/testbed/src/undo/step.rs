@@ -153,6 +153,11 @@ impl Undo {
         }
     }
 
+    /// Whether it only lets go on what may be stopped, and may be done while its owner lives.
+    pub(super) fn is_of_a_stop(&self) -> bool {
+        matches!(self, Undo::Thaw { .. } | Undo::Continue { .. })
+    }
+
     /// Whether it is about a group of ours that holds no process, and neither do those below it.
     pub(super) fn is_of_empty_group(&self) -> bool {
         match self {

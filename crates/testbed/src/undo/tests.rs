@@ -267,6 +267,27 @@ fn a_journal_of_a_living_owner_is_left_alone() {
 }
 
 #[test]
+fn whom_a_living_owner_stopped_can_be_let_go_on_and_its_journal_stays() {
+    let room = Room::new("let-go-on");
+    let world = World::own().expect("this world");
+    let own = world.own_tag().expect("this process");
+    let sleeper = Sleeper::stopped();
+    assert!(sleeper.process().is_stopped());
+    let text = written(own, &[go_on(&sleeper)]);
+    let path = room.file(own, text.as_bytes());
+    let_go_on(&room.open(), &own.file()).expect("done");
+    sleeper.wait_for('S');
+    assert!(!sleeper.process().is_stopped());
+    assert_eq!(fs::read_to_string(&path).expect("it is there"), text);
+    // A dead owner's is undone, or left alone.
+    let sleeper = Sleeper::stopped();
+    room.file(dead(), written(dead(), &[go_on(&sleeper)]).as_bytes());
+    let_go_on(&room.open(), &dead().file()).expect("nothing to do");
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    assert_eq!(sleeper.state(), 'T');
+}
+
+#[test]
 fn of_another_boot_nothing_is_done_and_the_journal_goes() {
     let room = Room::new("boot");
     let sleeper = Sleeper::stopped();

@@ -14,9 +14,7 @@ use rustls::{
 };
 
 use super::Greeting;
-
-/// Sessions that a worker keeps to resume.
-const SESSIONS_KEPT: usize = 256;
+use super::sessions::Sessions;
 
 /// Whom a client believes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -228,7 +226,7 @@ impl Client {
         let mut client = self.clone();
         if self.resumes() {
             let config = Arc::make_mut(&mut client.config);
-            config.resumption = Resumption::in_memory_sessions(SESSIONS_KEPT);
+            config.resumption = Resumption::store(Arc::new(Sessions::default()));
         }
         client
     }

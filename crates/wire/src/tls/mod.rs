@@ -15,6 +15,7 @@
 mod client;
 mod double;
 mod greeting;
+mod sessions;
 
 pub use client::{BadOptions, Client, GROUPS, Identity, Options, Trust, Version};
 pub use double::{Double, DoubleSession};

@@ -91,6 +91,30 @@ fn what_was_agreed_on_is_resumed_unless_it_should_not_be() {
     }
 }
 
+/// Each uses a ticket up, and brings the next ones only once it is open.
+#[test]
+fn many_connections_that_begin_at_once_are_resumed() {
+    const AT_ONCE: usize = 30;
+    let authority = Authority::new();
+    let config = server(&authority.signs("server.test"), None);
+    let mut shared = shared(&authority.believer("server.test"), 1);
+    for _ in 0..AT_ONCE {
+        Pair::settled(&mut shared, &config, 1_000);
+    }
+    let before = shared.handshakes();
+    let mut pairs: Vec<Pair> = (0..AT_ONCE)
+        .map(|_| Pair::new(&shared, &config, 1_000))
+        .collect();
+    for pair in &mut pairs {
+        pair.sends(&shared);
+    }
+    for pair in &mut pairs {
+        pair.settle(&mut shared);
+    }
+    let after = shared.handshakes();
+    assert_eq!(after.resumed - before.resumed, AT_ONCE as u64);
+}
+
 #[test]
 fn a_connection_that_is_reset_begins_anew() {
     let authority = Authority::new();

@@ -50,6 +50,21 @@ fn an_answer_on_its_deadline_is_in_time() {
     assert_eq!(ran.at(Edge::Close).answered, 5);
 }
 
+/// Four at once on a connection, of which the first is answered after 5 ms, and the next is sent then.
+#[test]
+fn all_that_are_late_on_a_connection_are_late_and_the_others_are_abandoned() {
+    let peer = Http1::new(|asked| match asked.nth {
+        0 => says(5 * MS, ANSWER),
+        _ => says(SECOND, ANSWER),
+    });
+    let ran = Sim::closed(1, 4)
+        .timeout(15 * MS)
+        .lasting(16 * MS)
+        .http1(peer);
+    assert_eq!(ran.failed_at(TOTAL)[..3], [15 * MS + 1; 3]);
+    assert_eq!(ran.failed_at("net.abandoned")[0], 15 * MS + 1);
+}
+
 #[test]
 fn looks_for_what_is_late_keep_a_distance() {
     // Two requests, 100 µs apart: the second is late so soon after the first was looked for.

@@ -226,3 +226,43 @@ fn a_peer_of_another_protocol_ends_the_run_before_it_begins() {
     assert!(ran.end.speaks_otherwise);
     assert!(ran.published.is_empty());
 }
+
+/// A balancer: a connection that was ended is opened to a server of its own, which may be refused in HTTP/1.1.
+struct Balanced<P> {
+    server: P,
+    opened: u32,
+}
+
+impl<P: Peer> Peer for Balanced<P> {
+    fn opened(&mut self, conn: u32, now: u64) -> Script {
+        self.opened += 1;
+        match self.opened {
+            2 => OtherProtocol.opened(conn, now),
+            _ => self.server.opened(conn, now),
+        }
+    }
+
+    fn received(&mut self, conn: u32, bytes: &[u8], now: u64) -> Script {
+        match self.opened {
+            2 => Script::new(),
+            _ => self.server.received(conn, bytes, now),
+        }
+    }
+}
+
+#[test]
+fn a_peer_that_has_answered_may_refuse_one_connection_in_another_protocol() {
+    let server = Http2::new(b"", |asked| match (asked.kind, asked.nth) {
+        // The first connection ends with its third request.
+        (HEADERS, 2) => says(MS, &frame(GOAWAY, 0, 0, &[0; 8])),
+        (HEADERS, _) => says(MS, &answer(asked.stream)),
+        _ => Script::new(),
+    });
+    let opened = 0;
+    let ran = Sim::closed(1, 1)
+        .lasting(50 * MS)
+        .http2(0, Balanced { server, opened });
+    assert!(!ran.end.speaks_otherwise);
+    assert!(ran.connect_failed()["h2.preface"] >= 1);
+    assert!(ran.last().answered > 10);
+}
