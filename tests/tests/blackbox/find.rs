@@ -180,8 +180,9 @@ fn a_client_under_a_hard_quota_is_squeezed_to_the_end_and_not_misnamed() {
         "quick",
         "--window",
         WINDOW,
+        // Others that are quiet have the port that it usually has.
         "--subject",
-        "knownwall",
+        "knownwall --port 8094",
         "-c",
         "64",
         "--client-quota",
@@ -189,7 +190,7 @@ fn a_client_under_a_hard_quota_is_squeezed_to_the_end_and_not_misnamed() {
         "--no-calibrate",
         "--no-inside",
         "-q",
-        "http://subject:8090/",
+        "http://subject:8094/",
     ];
     place.run(&args).ends_with(0);
     let record = place.record();
