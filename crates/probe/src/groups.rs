@@ -367,11 +367,8 @@ mod tests {
             set_quota(&inner, "max");
             set_quota(&root.join("outer"), "5000");
             write(&inner, "cpu.stat", &stat("nr_periods 0\nnr_throttled 0"));
-            write(
-                &root.join("outer"),
-                "cpu.stat",
-                &stat("nr_periods 10\nnr_throttled 5"),
-            );
+            let outer = |counts: &str| write(&root.join("outer"), "cpu.stat", counts);
+            outer(&stat("nr_periods 10\nnr_throttled 5"));
 
             let point = root.to_str().unwrap();
             let mut groups = Groups::new(Hierarchies::from(vec![mount(kind, "/", point, options)]));
@@ -384,11 +381,7 @@ mod tests {
                 Throttling::default(),
                 "counted from here on"
             );
-            write(
-                &root.join("outer"),
-                "cpu.stat",
-                &stat("nr_periods 30\nnr_throttled 20"),
-            );
+            outer(&stat("nr_periods 30\nnr_throttled 20"));
             let since = groups.throttling(false, &mut buffer);
             assert_eq!((since.periods, since.throttled_periods), (20, 15));
 
@@ -402,31 +395,19 @@ mod tests {
                 "the least, once for both processes"
             );
             write(&inner, "cpu.stat", &stat("nr_periods 10\nnr_throttled 10"));
-            write(
-                &root.join("outer"),
-                "cpu.stat",
-                &stat("nr_periods 40\nnr_throttled 20"),
-            );
+            outer(&stat("nr_periods 40\nnr_throttled 20"));
             let since = groups.throttling(true, &mut buffer);
             let counted = (since.periods, since.throttled_periods);
             assert_eq!(counted, (30, 25), "of the least from here on");
 
             // What is beside the inner group uses the quota of the outer one up.
             let longer = |counts: &str| stat(counts).replace("3000", "5000");
-            write(
-                &root.join("outer"),
-                "cpu.stat",
-                &longer("nr_periods 50\nnr_throttled 30"),
-            );
+            outer(&longer("nr_periods 50\nnr_throttled 30"));
             let since = groups.throttling(true, &mut buffer);
             assert_eq!((since.periods, since.throttled_periods), (30, 25));
             groups.begin();
             groups.place(cgroup_file.as_bytes(), &mut buffer);
-            write(
-                &root.join("outer"),
-                "cpu.stat",
-                &longer("nr_periods 60\nnr_throttled 40"),
-            );
+            outer(&longer("nr_periods 60\nnr_throttled 40"));
             let since = groups.throttling(false, &mut buffer);
             let counted = (since.periods, since.throttled_periods);
             assert_eq!(counted, (40, 35), "of the one that holds it up");

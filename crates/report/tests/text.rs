@@ -16,6 +16,12 @@ const PATHS: Paths<'static> = Paths {
     report: Some("runs/20261120T140211Z-run-simple/report.html"),
 };
 
+const PLAIN: Look = Look {
+    width: 100,
+    colour: false,
+    ascii: false,
+};
+
 fn looks() -> Vec<Look> {
     let mut looks = Vec::new();
     for width in [40, 60, 80, 100, 200] {
@@ -51,26 +57,16 @@ fn texts(record: &Record, look: &Look) -> Vec<String> {
 #[test]
 fn starts_of_the_server_stand_beside_the_rounds() {
     let mut record = sample::proved();
-    let look = Look {
-        width: 100,
-        colour: false,
-        ascii: false,
-    };
-    assert!(!text::find(&record, &PATHS, &look).contains("starts"));
+    assert!(!text::find(&record, &PATHS, &PLAIN).contains("starts"));
     let step = record.steps.last_mut().unwrap();
     let windows = &mut step.experiment.as_mut().unwrap().windows;
     windows.last_mut().unwrap().restart = 2;
-    assert!(text::find(&record, &PATHS, &look).contains("rounds · 3 starts · "));
+    assert!(text::find(&record, &PATHS, &PLAIN).contains("rounds · 3 starts · "));
 }
 
 #[test]
 fn rounds_are_those_of_the_wall_and_not_of_what_was_looked_at_longest() {
     let mut record = sample::proved();
-    let look = Look {
-        width: 100,
-        colour: false,
-        ascii: false,
-    };
     let verdict = record.steps.last_mut().unwrap().verdict.as_mut().unwrap();
     let own = verdict.elasticities[Squeeze::Downlink.label()];
     for (squeeze, rounds) in [(Squeeze::InFlight, 16), (Squeeze::Downlink, 7)] {
@@ -80,7 +76,7 @@ fn rounds_are_those_of_the_wall_and_not_of_what_was_looked_at_longest() {
             .insert(squeeze.label().to_owned(), read);
     }
     assert_eq!(verdict.wall, Wall::Downlink);
-    assert!(text::find(&record, &PATHS, &look).contains("proved · 7 rounds"));
+    assert!(text::find(&record, &PATHS, &PLAIN).contains("proved · 7 rounds"));
 }
 
 #[test]

@@ -52,8 +52,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
             if !self.ledger.is_past_deadline(conn, slot, now) {
                 continue;
             }
-            self.ledger.note_sent_late(conn, slot);
-            let class = self.lateness_of(conn, slot);
+            let class = self.late(conn, slot);
             let connection = self.connection(conn);
             if !connection.wire.cancel(slot) {
                 // It did open, so there is no reason to open it later than at once.
@@ -80,15 +79,16 @@ impl<W: Wire, I: Io> Worker<W, I> {
     fn expire_others_late(&mut self, conn: u32, first: u32, now: u64) {
         for slot in first + 1..self.plan.load.in_flight_per_connection {
             if self.ledger.is_past_deadline(conn, slot, now) {
-                self.ledger.note_sent_late(conn, slot);
-                let class = self.lateness_of(conn, slot);
+                let class = self.late(conn, slot);
                 self.fail_in_flight(conn, slot, class, now);
                 self.grant(conn, 1, now);
             }
         }
     }
 
-    fn lateness_of(&mut self, conn: u32, slot: u32) -> Class {
+    /// Notes whose lateness it was that a request passed its deadline, and says what it fails as.
+    fn late(&mut self, conn: u32, slot: u32) -> Class {
+        self.ledger.note_sent_late(conn, slot);
         Class::Other(match self.connection(conn).wire.is_flow_blocked(slot) {
             true => Failure::TimeoutFlow,
             false => Failure::TimeoutTotal,

@@ -1,5 +1,6 @@
 //! What processes of ours left behind that were killed together with their keepers.
 
+use std::cell::LazyCell;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -101,11 +102,11 @@ pub fn remains() -> Left {
             Fate::Dead | Fate::BeforeBoot => remain(name),
         }
     }
-    // Looked at afterwards: who made one of these is there, or gone for good.
-    let names = named();
-    let inhabited = world.inhabited();
+    let names = named().into_iter().filter(|(tag, _)| !held.contains(tag));
+    // All processes are looked at only where a name asks for it, and after the names were: who made one of these is
+    // there, or gone for good.
+    let inhabited = LazyCell::new(|| world.inhabited());
     let is_deserted = |tag: Tag| inhabited.as_ref().is_some_and(|all| !tag.is_among(all));
-    let names = names.into_iter().filter(|(tag, _)| !held.contains(tag));
     for (tag, undo) in names {
         let what = undo.shown();
         let is_told = elsewhere.contains(&tag);

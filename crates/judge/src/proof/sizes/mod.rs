@@ -189,19 +189,19 @@ fn costs(rounds: &Rounds<'_>, sizes: &Sizes) -> Vec<Cost> {
             .filter(|point| sizes.answers[point.answer as usize].coding == coding)
             .collect();
         for (whose, of_answer) in WHOSE {
-            let cost = cost(rounds, &of_coding, of_answer);
-            costs.extend(cost.map(|cost| Cost {
-                whose: whose.to_owned(),
-                coding: coding.to_owned(),
-                ..cost
-            }));
+            costs.extend(cost(rounds, &of_coding, (whose, of_answer), coding));
         }
     }
     costs
 }
 
 /// The line through the points whose cost was seen at all, of the rounds in which each was.
-fn cost(rounds: &Rounds<'_>, points: &[&Point], of_answer: OfAnswer) -> Option<Cost> {
+fn cost(
+    rounds: &Rounds<'_>,
+    points: &[&Point],
+    (whose, of_answer): (&str, OfAnswer),
+    coding: &str,
+) -> Option<Cost> {
     let is_seen = |point: &&&Point| of_answer(rounds, point.answer, &rounds.all()).is_some();
     let seen: Vec<&Point> = points.iter().filter(is_seen).copied().collect();
     if seen.len() < SIZES_MIN {
@@ -217,8 +217,8 @@ fn cost(rounds: &Rounds<'_>, points: &[&Point], of_answer: OfAnswer) -> Option<C
     let whole = rounds.whole(|round| fit(&[round]).is_some());
     let of = |take: fn(&Line) -> f64| of_rounds(&whole, |chosen| Some(take(&fit(chosen)?)));
     Some(Cost {
-        whose: String::new(),
-        coding: String::new(),
+        whose: whose.to_owned(),
+        coding: coding.to_owned(),
         per_request: of(|line| line.at_nothing)?,
         per_byte: of(|line| line.slope)?,
         misfit: fit(&whole)?.misfit,
