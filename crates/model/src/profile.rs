@@ -412,6 +412,10 @@ pub struct Whole {
     /// have; `None` where there is no such stack, or the tool did not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frames_before_kernel: Option<f64>,
+    /// The same without those of Go's runtime and of its packages for system calls, on stacks that
+    /// have others too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub frames_outside_runtime: Option<f64>,
     /// Of the total, what functions of some kinds have on their own; `None` in records of tools that
     /// did not count it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -428,6 +432,9 @@ pub struct Own {
     pub inflating: i64,
     /// What reads and writes text as UTF-8.
     pub utf8: i64,
+    /// What sets memory to zero; `None` in records of tools that did not count it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clearing: Option<i64>,
 }
 
 /// What stands in a tree for children that are too small for it. It is no function. At the root it

@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use wallfinder_judge::profile::{is_go_futex, is_go_lock, is_inflating, is_of_utf8, is_spinning};
+use wallfinder_judge::profile::{
+    is_clearing, is_go_futex, is_go_lock, is_inflating, is_of_utf8, is_spinning,
+};
 use wallfinder_judge::rounds::{self, Disturbance};
 use wallfinder_judge::{cost, identity, little};
 use wallfinder_model::counters::CallKind;
@@ -227,6 +229,7 @@ fn processors(fields: &mut Fields, side: &str, profiles: &Profiles) {
         ),
         ("inflating", own.map(|own| own.inflating), is_inflating),
         ("utf8", own.map(|own| own.utf8), is_of_utf8),
+        ("clearing", own.and_then(|own| own.clearing), is_clearing),
     ] {
         let own = counted.or_else(|| own_of_kept(cpu, is_meant));
         let part = own.map(|own| cpu.share_of_busy(own));
@@ -234,6 +237,8 @@ fn processors(fields: &mut Fields, side: &str, profiles: &Profiles) {
     }
     let frames = whole.and_then(|whole| whole.frames_before_kernel);
     fields.number(&format!("{side}.frames_before_kernel"), frames);
+    let frames = whole.and_then(|whole| whole.frames_outside_runtime);
+    fields.number(&format!("{side}.frames_outside_runtime"), frames);
 }
 
 /// What functions of some kinds have on their own, by the functions that a reading kept; `None` where it has none

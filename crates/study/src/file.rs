@@ -371,9 +371,15 @@ pub enum Figure {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ChartFile {
-    /// What it shows.
+    /// What it shows; `{driver}` and `{payload}` where there is one for each.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub(crate) title: Spanned<String>,
+    /// One for each of these drivers; `driver` is its name.
+    #[serde(default)]
+    pub(crate) for_each: Vec<String>,
+    /// One for each of these payloads; `payload` is its bytes.
+    #[serde(default)]
+    pub(crate) payloads: Vec<u32>,
     /// What stands on the horizontal axis.
     pub(crate) categories: Vec<String>,
     /// What bars count.
@@ -395,7 +401,7 @@ pub(crate) struct ChartFile {
 pub(crate) struct SeriesFile {
     /// What it is of.
     pub(crate) name: String,
-    /// An expression; `category` is the category. What was not measured is left out.
+    /// An expression of `category`. What was not measured is left out.
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub(crate) value: Spanned<String>,
 }

@@ -255,9 +255,19 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
         "share of functions that decode or encode UTF-8, by their names",
     ),
     (
+        "profile.clearing_share",
+        Kind::Number,
+        "share of functions that set memory to zero, by their names",
+    ),
+    (
         "profile.frames_before_kernel",
         Kind::Number,
         "frames above the kernel on stacks that a system call ends, on average",
+    ),
+    (
+        "profile.frames_outside_runtime",
+        Kind::Number,
+        "of these those outside Go's runtime and its packages for system calls, where there are such",
     ),
     (
         "profile.waiting",
@@ -421,9 +431,19 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
         "share of functions that decode or encode UTF-8, by their names",
     ),
     (
+        "client_profile.clearing_share",
+        Kind::Number,
+        "share of functions that set memory to zero, by their names",
+    ),
+    (
         "client_profile.frames_before_kernel",
         Kind::Number,
         "frames above the kernel on stacks that a system call ends, on average",
+    ),
+    (
+        "client_profile.frames_outside_runtime",
+        Kind::Number,
+        "of these those outside Go's runtime and its packages for system calls, where there are such",
     ),
     (
         "server_bound",

@@ -28,7 +28,9 @@ pub use evidence::{evidence, made_of, place};
 pub use merge::{Unlike, merge};
 pub use rules::{RULES_DEFAULT, Rules};
 pub use tree::folded;
-pub use whole::{Doubt, doubts, is_go_futex, is_go_lock, is_inflating, is_of_utf8, is_spinning};
+pub use whole::{
+    Doubt, doubts, is_clearing, is_go_futex, is_go_lock, is_inflating, is_of_utf8, is_spinning,
+};
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -255,6 +255,7 @@ fn frames_and_functions_are_counted_over_all_stacks() {
             ("main.f<runtime.procyield<main.call", 100),
             ("miniz_oxide::inflate::core::decompress<main.call", 3),
             ("simdutf::convert<main.call", 2),
+            ("runtime.memclrNoHeapPointers<main.call", 5),
             ("main.f<main.main", 900_000),
         ],
     );
@@ -263,10 +264,12 @@ fn frames_and_functions_are_counted_over_all_stacks() {
     assert!(!reading.tree.iter().any(|node| is_entry(&node.name)));
     let whole = reading.whole.unwrap();
     assert_eq!(whole.frames_before_kernel, Some(2.5));
+    assert_eq!(whole.frames_outside_runtime, Some(1.0));
     let own = Own {
         spinning: 7,
         inflating: 3,
         utf8: 2,
+        clearing: Some(5),
     };
     assert_eq!(whole.own, Some(own));
     let without = reading_of(ProfileKind::Stacks, &[("main.f<main.main", 1)]);
@@ -279,6 +282,8 @@ fn inflating_and_spinning_go_by_names() {
     assert!(is_inflating("inflate_fast") && !is_inflating("deflate_slow"));
     assert!(is_spinning("runtime.procyield.abi0") && is_spinning("runtime.procyieldAsm"));
     assert!(!is_spinning("runtime.osyield"));
+    assert!(is_clearing("runtime.memclrNoHeapPointers") && !is_clearing("runtime.memmove"));
+    assert!(is_clearing("__memset_avx2_unaligned_erms"));
     assert!(is_of_utf8("v8::internal::Utf8DecoderBase::Decode") && !is_of_utf8("memchr"));
 }
 

@@ -52,6 +52,11 @@ pub fn is_of_utf8(function: &str) -> bool {
         .any(|part| name.contains(part))
 }
 
+/// Whether a function sets memory to zero: Go's `memclr…`, the C library's `memset`.
+pub fn is_clearing(function: &str) -> bool {
+    function.contains("memclr") || function.contains("memset")
+}
+
 /// Counts all of it. What has no place is told by whoever tells idle waits apart, and `totals` is of every function.
 pub(super) fn whole(
     counted: &Counted<'_>,
@@ -63,7 +68,7 @@ pub(super) fn whole(
     let starts: Vec<bool> = functions.map(|function| is_start(&function.name)).collect();
     let (mut frames, mut named) = (0_i128, 0_i128);
     let (mut total, mut rooted, mut futexes, mut of_locks) = (0, 0, 0, 0);
-    let (mut in_calls, mut above_calls) = (0_i128, 0_i128);
+    let (mut above_calls, mut outside_runtime) = (Mean::default(), Mean::default());
     for sample in &counted.profile.samples {
         let value = counted.value(sample);
         add(&mut total, value);
@@ -75,8 +80,13 @@ pub(super) fn whole(
             add(&mut rooted, value);
         }
         if let Some(above) = frames_before_kernel(counted, sample) {
-            in_calls += i128::from(value);
-            above_calls += i128::from(value) * above as i128;
+            above_calls.add(value, above.len());
+            let name = |frame: &StackFrame| counted.profile.function(*frame).name.as_str();
+            let outside = above.iter().filter(|frame| !is_of_runtime(name(frame)));
+            match outside.count() {
+                0 => {}
+                some => outside_runtime.add(value, some),
+            }
         }
         if let Some(below_a_lock) = futex(counted, sample) {
             add(&mut futexes, value);
@@ -94,11 +104,13 @@ pub(super) fn whole(
         unplaced,
         futexes,
         futexes_of_locks: of_locks,
-        frames_before_kernel: (in_calls > 0).then(|| above_calls as f64 / in_calls as f64),
+        frames_before_kernel: above_calls.mean(),
+        frames_outside_runtime: outside_runtime.mean(),
         own: Some(Own {
             spinning: own(is_spinning),
             inflating: own(is_inflating),
             utf8: own(is_of_utf8),
+            clearing: Some(own(is_clearing)),
         }),
     }
 }
@@ -149,14 +161,47 @@ fn futex(counted: &Counted<'_>, sample: &StackSample) -> Option<bool> {
     has_futex.then_some(below_a_lock)
 }
 
-/// How many frames are above the kernel on a stack that a system call ends.
-fn frames_before_kernel(counted: &Counted<'_>, sample: &StackSample) -> Option<usize> {
+/// The frames above the kernel on a stack that a system call ends.
+fn frames_before_kernel<'s>(
+    counted: &Counted<'_>,
+    sample: &'s StackSample,
+) -> Option<&'s [StackFrame]> {
     const ENTRIES: [&str; 3] = ["entry_SYSCALL_64", "do_syscall_64", "el0_svc"];
-    let mut from_the_root = sample.stack.iter().rev();
-    from_the_root.position(|frame| {
+    let entry = sample.stack.iter().rposition(|frame| {
         let name = &counted.profile.function(*frame).name;
         ENTRIES.iter().any(|entry| name.starts_with(entry))
-    })
+    });
+    entry.map(|entry| &sample.stack[entry + 1..])
+}
+
+/// Whether a function is of Go's runtime, or of its packages that make system calls.
+fn is_of_runtime(function: &str) -> bool {
+    const PACKAGES: [&str; 5] = [
+        "runtime.",
+        "runtime/",
+        "syscall.",
+        "internal/",
+        "golang.org/x/sys/",
+    ];
+    PACKAGES.iter().any(|package| function.starts_with(package))
+}
+
+/// A mean of counts, each by what its stack has.
+#[derive(Default)]
+struct Mean {
+    weight: i128,
+    sum: i128,
+}
+
+impl Mean {
+    fn add(&mut self, weight: i64, count: usize) {
+        self.weight += i128::from(weight);
+        self.sum += i128::from(weight) * count as i128;
+    }
+
+    fn mean(&self) -> Option<f64> {
+        (self.weight > 0).then(|| self.sum as f64 / self.weight as f64)
+    }
 }
 
 /// Why a reading is not to be believed as it stands.

@@ -25,27 +25,8 @@ const ROUNDS_MAX: u32 = 3;
 #[test]
 fn every_claim_can_be_confirmed_and_can_be_contradicted() {
     let hints = hints();
-    let studies: Vec<Study> = builtin::ALL
-        .iter()
-        .map(|builtin| builtin.study().unwrap())
-        .collect();
-    let jobs: Vec<(&Study, &Claim, Option<&str>)> = studies
-        .iter()
-        .flat_map(|study| study.claims.iter().map(move |claim| (study, claim)))
-        .flat_map(|(study, claim)| {
-            let drivers: Vec<Option<&str>> = match claim.for_each.len() {
-                0 => vec![None],
-                _ => claim
-                    .for_each
-                    .iter()
-                    .map(|name| Some(name.as_str()))
-                    .collect(),
-            };
-            drivers
-                .into_iter()
-                .map(move |driver| (study, claim, driver))
-        })
-        .collect();
+    let studies = studies();
+    let jobs = jobs(&studies);
     let (next, lacking) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -81,6 +62,28 @@ fn every_claim_can_be_confirmed_and_can_be_contradicted() {
     );
 }
 
+/// The search makes up a few rounds; lists of a full run are as long as its runs have rounds.
+#[test]
+fn no_claim_pairs_rounds_of_runs_that_have_not_as_many() {
+    let (studies, hints) = (studies(), hints());
+    for (study, claim, driver) in jobs(&studies) {
+        let words = claim.words();
+        let steps = study.expand(Size::Full);
+        let looked_at = looked_at(study, &words, driver, &steps, u32::MAX);
+        let name = format!("{}/{}", study.id, claim.id);
+        let mut random = Random(0x5eed);
+        for _ in 0..20 {
+            let hints = hints.get(&name);
+            let drawn = Draw::of(&mut random, &words, &looked_at, study, hints);
+            let made_up = drawn.steps(&mut random, &looked_at);
+            let figures = figures(&mut random, claim, hints);
+            let decided = claim.on_made_up(driver, Size::Full, &made_up, &figures);
+            let (_, why) = decided.unwrap_or_else(|fault| panic!("{name}: {fault}"));
+            assert!(!why.contains("in the same rounds"), "{name}: {why}");
+        }
+    }
+}
+
 #[test]
 fn what_is_excused_is_a_claim_and_has_a_reason() {
     for (name, outcome, why) in ONE_WAY {
@@ -100,6 +103,32 @@ fn a_condition_that_cannot_hold_is_found_out() {
     let study = Study::parse("my.toml", &decided).unwrap();
     let found = search(&study, &study.claims[0], None, None);
     assert_eq!(found.outcomes, BTreeSet::from(["Confirmed".to_owned()]));
+}
+
+fn studies() -> Vec<Study> {
+    let studies = builtin::ALL.iter();
+    studies.map(|builtin| builtin.study().unwrap()).collect()
+}
+
+/// Each claim, and with each of the drivers that it is judged for.
+fn jobs(studies: &[Study]) -> Vec<(&Study, &Claim, Option<&str>)> {
+    studies
+        .iter()
+        .flat_map(|study| study.claims.iter().map(move |claim| (study, claim)))
+        .flat_map(|(study, claim)| {
+            let drivers: Vec<Option<&str>> = match claim.for_each.len() {
+                0 => vec![None],
+                _ => claim
+                    .for_each
+                    .iter()
+                    .map(|name| Some(name.as_str()))
+                    .collect(),
+            };
+            drivers
+                .into_iter()
+                .map(move |driver| (study, claim, driver))
+        })
+        .collect()
 }
 
 /// What the search would not draw: levels of a field, of a group's field (`group:field`), or a figure
@@ -135,41 +164,39 @@ fn search(study: &Study, claim: &Claim, driver: Option<&str>, hints: Option<&Hin
     };
     let words = claim.words();
     let mut random = Random(0x5eed);
-    for size in Size::ALL.into_iter().rev() {
-        let steps = study.expand(size);
-        let looked_at = looked_at(study, &words, driver, &steps);
-        if looked_at.is_empty() && !claim.is_by_figures() {
-            continue;
-        }
-        for _ in 0..DRAWS_MAX {
-            let drawn = Draw::of(&mut random, &words, &looked_at, study, hints);
-            let made_up = drawn.steps(&mut random, &looked_at);
-            let figures = figures(&mut random, claim, hints);
-            let (outcome, why) = match claim.on_made_up(driver, size, &made_up, &figures) {
-                Ok(decided) => decided,
-                Err(fault) => {
-                    found.fault = Some(fault);
-                    return found;
-                }
-            };
-            found.last = why;
-            if outcome != Outcome::Open {
-                found.outcomes.insert(format!("{outcome:?}"));
-            }
-            if found.outcomes.len() == 2 {
+    // At one size, the largest: a claim that each size can decide one way only is decided before it is measured.
+    let size = Size::Full;
+    let steps = study.expand(size);
+    let looked_at = looked_at(study, &words, driver, &steps, ROUNDS_MAX);
+    for _ in 0..DRAWS_MAX {
+        let drawn = Draw::of(&mut random, &words, &looked_at, study, hints);
+        let made_up = drawn.steps(&mut random, &looked_at);
+        let figures = figures(&mut random, claim, hints);
+        let (outcome, why) = match claim.on_made_up(driver, size, &made_up, &figures) {
+            Ok(decided) => decided,
+            Err(fault) => {
+                found.fault = Some(fault);
                 return found;
             }
+        };
+        found.last = why;
+        if outcome != Outcome::Open {
+            found.outcomes.insert(format!("{outcome:?}"));
+        }
+        if found.outcomes.len() == 2 {
+            return found;
         }
     }
     found
 }
 
-/// Steps that a claim may look at, by the texts in its conditions, of a few rounds.
+/// Steps that a claim may look at, by the texts in its conditions, of so many rounds at the most.
 fn looked_at<'s>(
     study: &Study,
     words: &Words,
     driver: Option<&str>,
     steps: &'s [StudyStep],
+    rounds_max: u32,
 ) -> Vec<&'s StudyStep> {
     let has_ends = words.texts.iter().any(|text| text.starts_with('-'));
     let is_of_group = |group: &str| {
@@ -188,7 +215,7 @@ fn looked_at<'s>(
     let is_by = |name: &str| named.is_empty() || named.contains(&name);
     steps
         .iter()
-        .filter(|step| step.round <= ROUNDS_MAX)
+        .filter(|step| step.round <= rounds_max)
         .filter(|step| is_of_group(&step.group) && is_by(&step.driver.name))
         .collect()
 }

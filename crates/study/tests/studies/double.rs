@@ -313,6 +313,7 @@ fn profiles() -> Profiles {
         whole: Some(Whole {
             futexes: 1_000_000,
             frames_before_kernel: Some(2.5),
+            frames_outside_runtime: Some(1.5),
             own: Some(Own::default()),
             ..Whole::default()
         }),
