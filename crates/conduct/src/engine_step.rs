@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use wallfinder_engine::{Edge, IoChoice, Measured, Progress, Signals, StepSpec, Typical};
-use wallfinder_hosts::{Joint, ProcessTimes, Sampling};
+use wallfinder_hosts::{Joint, ProcessTimes, Sampling, ends_by_itself};
 use wallfinder_judge::caveats::tell_gaps_apart;
 use wallfinder_model::drive::Share;
 use wallfinder_model::record::{Ceiling, Counts, Driver, Interval};
@@ -208,13 +208,16 @@ pub(crate) fn run(
     }
     let series = sampler.map(|sampler| sampler.stop());
     let opened_ns = opened_ns.map(|at_ns| in_time(at_ns, measured.window_from_ns));
-    let closed_ns = closed_ns.map(|at_ns| match order.load.stop.requests {
-        // Hosts that count requests end apart: the last of them tells.
-        Some(_) => {
-            let last_ns = measured.intervals.last().map_or(0, |last| last.at_ns);
-            in_time(at_ns, last_ns.max(measured.window_to_ns))
+    let closed_ns = closed_ns.map(|at_ns| {
+        let seen_ns = measured.window_to_ns;
+        // Hosts whose load ends by itself end apart: the last of them tells.
+        match ends_by_itself(&order.load, &order.request) {
+            true => {
+                let last_ns = measured.intervals.last().map_or(0, |last| last.at_ns);
+                in_time(at_ns, last_ns.max(seen_ns))
+            }
+            false => in_time(at_ns, seen_ns),
         }
-        None => in_time(at_ns, measured.window_to_ns),
     });
     let mut telemetry = match (&series, opened_ns, closed_ns) {
         (Some(series), Some(from), Some(to)) => series.summarise(from, to),

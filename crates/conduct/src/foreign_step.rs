@@ -473,6 +473,18 @@ fn take_word(step: &mut Step, report: &DriverReport, exchange: Exchange) {
         ..Counts::default()
     };
     step.counts.scheduled = answered + step.counts.failed_total();
+    if let (Some(printed), Some(duration_ns)) = (report.overstated(), report.duration_ns) {
+        step.caveats.push(Caveat::Note {
+            text: format!(
+                "{} prints {} answers per second, but counted {} in {}: its samples of a second came late, and what it \
+                 counted stands here",
+                step.driver.name,
+                printed.round(),
+                report.requests,
+                Nanos(duration_ns)
+            ),
+        });
+    }
     step.fairness = report.fairness;
     step.driver.answered = Some(good(report));
     if let Some(latency) = &report.latency {

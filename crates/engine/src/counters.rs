@@ -178,6 +178,11 @@ impl Counters {
         self.failed.iter().sum()
     }
 
+    /// Connections that could not be made, of every class.
+    pub fn connect_failed_total(&self) -> u64 {
+        self.connect_failed.iter().sum()
+    }
+
     /// Requests that should have started and were not yet handed to a connection nor given up: asserts that there are no more outcomes than requests.
     pub fn backlog(&self) -> u64 {
         let gone = self.answered + self.failed_total() + self.in_flight;

@@ -6,6 +6,8 @@
 //!                                  └─ is the lease over? ─► levers down, next epoch
 //! ```
 //!
+//! While the bytes of a long message pass, either way, the controller is there, and the lease holds.
+//!
 //! What takes its time, such as a load, has a thread of its own ([`tasks`]), which goes before nobody. The control
 //! thread goes before others, for the processors that it runs on may be full. An agent's end, whatever ends it, is the
 //! end of all that it put up: by dropping it, by the kernel with its processes, by the keeper (which also ends an agent
@@ -49,6 +51,7 @@ use crate::apart::towards;
 use crate::channel::PATIENCE_LONG;
 use crate::here::{self, Here};
 use crate::load::own_address;
+use crate::partial::Partial;
 use crate::{Backend, Host, Joint, Own, PaceOf, Sampling, ServerHost, Taking};
 pub use results::Results;
 use tasks::{Output, Tasks};
@@ -116,14 +119,15 @@ pub fn serve(
     output.bytes(GREETING)?;
     let (tell, asked) = sync_channel(WAITING_MAX);
     let order = Arc::<UnderWay>::default();
-    let of_reader = Arc::clone(&order);
+    let partial = Arc::<Partial>::default();
+    let (of_reader, coming) = (Arc::clone(&order), Arc::clone(&partial));
     thread::spawn(move || {
-        listen(input, |request| tell.send(request).is_ok());
+        listen(input, &coming, |request| tell.send(request).is_ok());
         of_reader.is_over.store(true, Ordering::Relaxed);
     });
-    let of_lease = Arc::clone(&order);
+    let (of_lease, going) = (Arc::clone(&order), output.clone());
     let (_end, ended) = channel();
-    thread::spawn(move || extend(&of_lease, &ended));
+    thread::spawn(move || extend(&of_lease, &going, &ended));
     let mut heard_ns = clock::boottime_ns();
     loop {
         hold_lease(agent.squeezes().then_some(LEASE));
@@ -135,7 +139,7 @@ pub fn serve(
         if !agent.tasks.is_busy() {
             agent.terms.load_ended();
         }
-        if agent.terms.end_lease(now_ns) {
+        if ends_lease(&mut agent.terms, &partial, &mut heard_ns, now_ns) {
             log.line("the lease is over: all squeezes are undone, and a load ends");
             agent.release();
             agent.unshape();
@@ -155,7 +159,6 @@ pub fn serve(
             }
             Err(RecvTimeoutError::Disconnected) => return Ok(()),
         };
-        heard_ns = now_ns;
         let admitted = agent.terms.admit(now_ns, &request);
         if is_told(&request.ask) {
             log.line(&told(&request.ask, admitted.as_ref().err()));
@@ -163,27 +166,50 @@ pub fn serve(
         order.since_ns.store(now_ns, Ordering::Relaxed);
         let answer = admitted.and_then(|()| agent.carry_out(request.number, request.ask));
         order.since_ns.store(0, Ordering::Relaxed);
-        agent.terms.renew(clock::boottime_ns());
         // A load is answered when it has ended.
         if let Some(answer) = answer.transpose() {
             output.reply(request.number, answer)?;
         }
+        // It may have taken its time, and its answer have stood behind a long one.
+        heard_ns = clock::boottime_ns();
+        agent.terms.renew(heard_ns);
     }
 }
 
-fn listen(mut input: impl Read, mut tell: impl FnMut(Result<Request, String>) -> bool) {
+/// Whether the lease is over; see [`Terms::end_lease`]. It holds while a long order comes, for its controller is there:
+/// what came before its end begins it anew.
+fn ends_lease(terms: &mut Terms, partial: &Partial, heard_ns: &mut u64, now_ns: u64) -> bool {
+    if let Some(at_ns) = partial.passed_after(*heard_ns) {
+        if terms.end_lease(at_ns) {
+            return true;
+        }
+        *heard_ns = at_ns;
+        terms.renew(at_ns);
+    }
+    terms.end_lease(now_ns)
+}
+
+fn listen(
+    mut input: impl Read,
+    partial: &Partial,
+    mut tell: impl FnMut(Result<Request, String>) -> bool,
+) {
     let mut frames = Frames::default();
     let mut bytes = vec![0; READ_BYTES];
     loop {
         match frames.take::<Request>() {
             Ok(Some(request)) => {
+                partial.ended();
                 if !tell(Ok(request)) {
                     return;
                 }
             }
             Ok(None) => match input.read(&mut bytes) {
                 Ok(0) => return,
-                Ok(read) => frames.push(&bytes[..read]),
+                Ok(read) => {
+                    partial.passed(clock::boottime_ns());
+                    frames.push(&bytes[..read]);
+                }
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(_) => return,
             },
@@ -213,11 +239,17 @@ impl UnderWay {
     }
 }
 
-/// Extends the lease while an order is carried out, which may take longer. An agent that was stopped extends nothing.
-fn extend(order: &UnderWay, ended: &Receiver<()>) {
+/// Extends the lease while an order is carried out, which may take longer, and while an answer may stand behind a long one
+/// that its controller reads. An agent that was stopped extends nothing.
+fn extend(order: &UnderWay, output: &Output, ended: &Receiver<()>) {
     while ended.recv_timeout(EXTEND_EVERY) == Err(RecvTimeoutError::Timeout) {
-        if order.is_awaited(clock::boottime_ns()) {
+        let now_ns = clock::boottime_ns();
+        let lately_ns = now_ns.saturating_sub(EXTEND_EVERY.as_nanos() as u64);
+        if order.is_awaited(now_ns) {
             extend_lease(LEASE);
+        } else if let Some(taken_ns) = output.taken_after(lately_ns) {
+            let since = Duration::from_nanos(now_ns.saturating_sub(taken_ns));
+            extend_lease(LEASE.saturating_sub(since));
         }
     }
 }
@@ -801,6 +833,7 @@ mod tests {
     use wallfinder_protocol::{Greeting, Hello, Named, Said, frame};
 
     use super::*;
+    use crate::partial::WHOLE_WITHIN;
 
     struct Unheard;
 
@@ -839,9 +872,82 @@ mod tests {
         numbers
     }
 
+    const SECOND: u64 = 1_000_000_000;
+
+    /// Terms under which a server is started at this instant.
+    fn started(at_ns: u64) -> Terms {
+        let mut terms = Terms::new([Grant::Start]);
+        let start = Request {
+            number: 1,
+            epoch: terms.epoch(),
+            ask: Ask::Start {
+                name: "server".to_owned(),
+                port: None,
+                cpus: Vec::new(),
+            },
+        };
+        terms.admit(at_ns, &start).expect("it is granted");
+        terms
+    }
+
+    #[test]
+    fn a_lease_holds_while_a_long_order_comes_and_no_longer_than_one_may_take() {
+        let (mut terms, partial) = (started(100 * SECOND), Partial::default());
+        let mut heard_ns = 100 * SECOND;
+        let most = WHOLE_WITHIN.as_secs();
+        let mut over = None;
+        for at in 101..=101 + 2 * most {
+            // A part of it every three seconds.
+            if at % 3 == 2 {
+                partial.passed(at * SECOND);
+            }
+            if ends_lease(&mut terms, &partial, &mut heard_ns, at * SECOND) {
+                over = Some(at);
+                break;
+            }
+        }
+        assert_eq!(over, Some(101 + most + LEASE.as_secs()));
+    }
+
+    #[test]
+    fn bytes_that_come_after_the_end_of_a_lease_come_too_late() {
+        let (mut terms, partial) = (started(100 * SECOND), Partial::default());
+        let mut heard_ns = 100 * SECOND;
+        // The agent was stopped, and reads what has waited for it.
+        let now_ns = 120 * SECOND;
+        partial.passed(now_ns);
+        assert!(ends_lease(&mut terms, &partial, &mut heard_ns, now_ns));
+        assert_eq!(terms.epoch(), 2);
+    }
+
+    #[test]
+    fn a_part_of_an_order_counts_until_it_is_whole() {
+        let (asked, mut asks) = std::io::pipe().expect("a pipe");
+        let partial = Arc::<Partial>::default();
+        let coming = Arc::clone(&partial);
+        let (tell, told) = channel();
+        thread::spawn(move || listen(asked, &coming, |request| tell.send(request).is_ok()));
+        let request = Request {
+            number: 1,
+            epoch: 1,
+            ask: Ask::Clock,
+        };
+        let bytes = frame(&request).expect("a frame");
+        let (first, rest) = bytes.split_at(bytes.len() / 2);
+        asks.write_all(first).expect("a pipe");
+        let until_ns = clock::boottime_ns() + 20 * SECOND;
+        while partial.passed_after(0).is_none() {
+            assert!(clock::boottime_ns() < until_ns, "it was not noticed");
+            thread::sleep(Duration::from_millis(1));
+        }
+        asks.write_all(rest).expect("a pipe");
+        let heard = told.recv_timeout(Duration::from_secs(20));
+        assert_eq!(heard.expect("it is whole"), Ok(request));
+        assert_eq!(partial.passed_after(0), None);
+    }
+
     #[test]
     fn a_lease_is_extended_while_an_order_is_awaited() {
-        const SECOND: u64 = 1_000_000_000;
         let order = UnderWay::default();
         assert!(!order.is_awaited(100 * SECOND), "there is none");
         order.since_ns.store(100 * SECOND, Ordering::Relaxed);

@@ -5,6 +5,9 @@
 //!                 every second: Renew, from a thread of its own; its round trip tells the clocks' offset
 //! ```
 //!
+//! An answer may stand behind one that is long, such as the result of a load: while bytes come the agent is there, and is
+//! waited for.
+//!
 //! Invariants: nobody waits for ever; after the channel's end every call fails with why it ended.
 
 use std::collections::HashMap;
@@ -23,7 +26,9 @@ use wallfinder_protocol::clock::{Offset, Offsets, RoundTrip};
 use wallfinder_protocol::{Answer, Ask, Frames, News, Refusal, Request, Said, frame};
 use wallfinder_sys::clock;
 
-/// How long an agent may take to answer, on a host whose processors are full.
+use crate::partial::WHOLE_WITHIN;
+
+/// How long an agent may take to answer, on a host whose processors are full; after its last bytes, where some come.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The same where much is put up: control groups, CPU stealers, pauses, a server.
 pub(crate) const PATIENCE_LONG: Duration = Duration::from_secs(40);
@@ -34,6 +39,10 @@ const GONE_LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Round trips at the start, of which the shortest counts.
 const ROUND_TRIPS: usize = 12;
 const READ_BYTES: usize = 64 << 10;
+
+/// Held while an order with rows of data is spelled and sent: its rows stand in memory several times over then, and the
+/// hosts of a load are told at the same time.
+static SENDING_ROWS: Mutex<()> = Mutex::new(());
 
 /// Something could not be done on another host.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -78,6 +87,8 @@ struct Shared {
     waiting: Mutex<Waiting>,
     /// Who hears what the agent says unasked.
     news: Mutex<Option<Sender<News>>>,
+    /// When bytes came last, of whichever message; 0: none have.
+    heard_ns: AtomicU64,
 }
 
 #[derive(Default)]
@@ -194,6 +205,7 @@ impl Channel {
             epoch: self.epoch,
             ask,
         };
+        let _alone = has_rows(&request.ask).then(|| locked(&SENDING_ROWS));
         let bytes = frame(&request).map_err(|error| {
             locked(&self.shared.waiting).by_number.remove(&number);
             self.failed(format!(
@@ -217,6 +229,11 @@ impl Channel {
     fn has_to_wait(&self, patience: Duration) -> bool {
         let is_behind = patience < PATIENCE_LONG && locked(&self.shared.waiting).slow > 0;
         self.is_gone() || is_behind
+    }
+
+    /// When bytes came last, whatever they are of.
+    fn heard_ns(&self) -> u64 {
+        self.shared.heard_ns.load(Ordering::Relaxed)
     }
 
     /// Nothing is awaited from here on, and nothing more is said: the end of its input has the agent undo everything. Who
@@ -310,6 +327,15 @@ impl Channel {
     }
 }
 
+/// Whether an ask holds rows of data, which may be many.
+fn has_rows(ask: &Ask) -> bool {
+    let (Ask::Drive(order) | Ask::Calibrate { order, .. }) = ask else {
+        return false;
+    };
+    let mix = order.request.mix();
+    mix.is_some_and(|mix| !mix.tables.is_empty())
+}
+
 /// An answer that is under way.
 pub(crate) struct Pending {
     /// Of the request.
@@ -319,13 +345,26 @@ pub(crate) struct Pending {
 
 impl Pending {
     fn within(self, channel: &Channel, patience: Duration) -> Result<Answer, HostError> {
-        let mut left = patience;
+        let asked_ns = clock::monotonic_ns();
+        let until_ns = asked_ns.saturating_add(WHOLE_WITHIN.as_nanos() as u64);
+        let (mut left, mut heard_ns) = (patience, asked_ns);
         let told = loop {
             let look = left.min(GONE_LOOK_EVERY);
-            match self.told.recv_timeout(look) {
-                Err(RecvTimeoutError::Timeout) if channel.has_to_wait(patience) => left = patience,
-                Err(RecvTimeoutError::Timeout) if left > look => left -= look,
-                told => break told,
+            let told = self.told.recv_timeout(look);
+            if told != Err(RecvTimeoutError::Timeout) {
+                break told;
+            }
+            left -= look;
+            let came_ns = channel.heard_ns().min(until_ns);
+            if channel.has_to_wait(patience) {
+                left = patience;
+            } else if came_ns > heard_ns {
+                heard_ns = came_ns;
+                let since = clock::monotonic_ns().saturating_sub(came_ns);
+                left = left.max(patience.saturating_sub(Duration::from_nanos(since)));
+            }
+            if left.is_zero() {
+                break told;
             }
         };
         match told {
@@ -383,7 +422,11 @@ impl Shared {
                 }
                 Ok(None) => match reader.read(&mut bytes) {
                     Ok(0) => break None,
-                    Ok(read) => frames.push(&bytes[..read]),
+                    Ok(read) => {
+                        let now_ns = clock::monotonic_ns();
+                        self.heard_ns.store(now_ns, Ordering::Relaxed);
+                        frames.push(&bytes[..read]);
+                    }
                     Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                     Err(error) => break Some(error.to_string()),
                 },
@@ -405,7 +448,13 @@ mod tests {
     use std::io::{PipeReader, PipeWriter, pipe};
     use std::time::Instant;
 
-    use wallfinder_protocol::{Grant, Greeting, Reply};
+    use wallfinder_model::Load;
+    use wallfinder_model::drive::Share;
+    use wallfinder_model::scenario::Io;
+    use wallfinder_protocol::{Grant, Greeting, LoadOrder, Reply};
+    use wallfinder_wire::Exchange;
+    use wallfinder_wire::http1;
+    use wallfinder_wire::mix::{Mix, Order, Row, Table};
 
     use super::*;
     use crate::agent::{self, Log, Permits};
@@ -526,6 +575,81 @@ mod tests {
         let ended = told.recv_timeout(PATIENCE).expect("its input ends");
         assert!(ended.is_ok());
         assert_eq!(channel.call(Ask::Clock), Err(late), "nobody waits again");
+    }
+
+    #[test]
+    fn an_answer_that_comes_piece_by_piece_is_waited_for() {
+        const PIECES: usize = 20;
+        const PAUSE: Duration = Duration::from_millis(60);
+        let channel = to(|mut asked, mut answered| {
+            let request = heard(&mut asked, &mut Frames::default());
+            let bytes = reply(request.number, 7);
+            for piece in bytes.chunks(bytes.len().div_ceil(PIECES)) {
+                thread::sleep(PAUSE);
+                answered.write_all(piece).expect("a pipe");
+            }
+        });
+        let began = Instant::now();
+        let asked = channel.ask(Ask::Clock).expect("it is there");
+        let patience = 10 * PAUSE;
+        let answer = asked.within(&channel, patience).expect("it comes");
+        assert_eq!(answer, Answer::Clock { monotonic_ns: 7 });
+        assert!(began.elapsed() > patience);
+    }
+
+    /// An order whose rows fill a pipe several times.
+    fn order_with_rows() -> Ask {
+        let mut mix = Mix::of_requests([("a", 1, http1::Request::get("test", "/"))]);
+        mix.tables.push(Table {
+            name: "rows".to_owned(),
+            order: Order::InOrder,
+            columns: vec!["n".to_owned()],
+            cells: vec![Row(vec![vec![b'x'; 1 << 20]])].into(),
+        });
+        Ask::Drive(Box::new(LoadOrder {
+            load: Load::closed(1),
+            share: Share::WHOLE,
+            slots: None,
+            address: ([127, 0, 0, 1], 9).into(),
+            request: Exchange::Mix(Box::new(mix)),
+            tls: None,
+            cpus: Vec::new(),
+            io: Io::Auto,
+            seed: 1,
+            spare_connections: 0,
+            standby_connections: 0,
+            paddings: Vec::new(),
+            under_quota: false,
+            keeps: false,
+        }))
+    }
+
+    #[test]
+    fn orders_with_rows_of_data_are_sent_to_one_host_after_the_other() {
+        let (begins, begun) = std::sync::mpsc::channel();
+        let (go_on, goes_on) = std::sync::mpsc::channel::<()>();
+        let first = to(move |mut asked, _answered| {
+            asked.read_exact(&mut [0]).expect("an order begins");
+            begins.send(()).expect("the test listens");
+            goes_on.recv().expect("the test lets it go on");
+            let _ = std::io::copy(&mut asked, &mut std::io::sink());
+        });
+        let (came, comes) = std::sync::mpsc::channel();
+        let second = to(move |mut asked, _answered| {
+            asked.read_exact(&mut [0]).expect("an order begins");
+            came.send(()).expect("the test listens");
+            let _ = std::io::copy(&mut asked, &mut std::io::sink());
+        });
+        thread::scope(|scope| {
+            let (first, second) = (&first, &second);
+            scope.spawn(move || first.ask(order_with_rows()).expect("it is there"));
+            begun.recv_timeout(PATIENCE).expect("the first is told");
+            scope.spawn(move || second.ask(order_with_rows()).expect("it is there"));
+            let early = comes.recv_timeout(Duration::from_millis(300));
+            go_on.send(()).expect("it waits");
+            assert!(early.is_err(), "both were told at once");
+            comes.recv_timeout(PATIENCE).expect("the second is told");
+        });
     }
 
     #[test]

@@ -39,6 +39,7 @@ use wallfinder_testbed::squeeze::{Reach, Side};
 
 use crate::at_once::at_once;
 use crate::channel::HostError;
+use crate::ends::ends_by_itself;
 use crate::several::{self, both, families, mean, sockets};
 use crate::{ClientHost, Host, Own, PaceOf, Sampling};
 use heard::{Heard, Intervals, Windows};
@@ -442,6 +443,7 @@ impl ClientHost for Fleet {
                 is_followed: true,
                 closing_since: None,
                 edges_told: [false; 2],
+                ends_by_itself: ends_by_itself(&spec.load, &spec.request),
                 fault: None,
             };
             driving.run(&told, observe)
@@ -563,6 +565,8 @@ struct Driving<'d, 'f> {
     /// Since when some host's window is over.
     closing_since: Option<Instant>,
     edges_told: [bool; 2],
+    /// Whether hosts end apart, each when its part is done.
+    ends_by_itself: bool,
     /// Why all of it ends, where it does.
     fault: Option<EngineError>,
 }
@@ -620,8 +624,7 @@ impl Driving<'_, '_> {
                 }
                 if edge == Edge::Close {
                     self.closing_since.get_or_insert_with(Instant::now);
-                    // Where requests are counted the hosts end apart.
-                    if self.spec.load.stop.requests.is_some() {
+                    if self.ends_by_itself {
                         self.members[nth].go_on();
                     }
                 }
@@ -773,11 +776,10 @@ impl Driving<'_, '_> {
     /// An edge is told when all have told of it, or when the others would wait too long.
     fn pass_edges(&mut self, observe: &mut Observer<'_>) {
         let waited = self.closing_since.map(|since| since.elapsed());
-        let is_counted = self.spec.load.stop.requests.is_some();
         for (place, edge) in EDGES.into_iter().enumerate() {
             let mut members = self.members.iter();
             let is_late = edge == Edge::Close
-                && !is_counted
+                && !self.ends_by_itself
                 && waited.is_some_and(|waited| waited > CLOSE_WAIT_MAX);
             let is_everywhere = members.all(|member| member.edges[place] || member.is_over());
             let is_somewhere = self.members.iter().any(|member| member.edges[place]);
@@ -798,7 +800,7 @@ impl Driving<'_, '_> {
     fn concluded(self) -> Measured {
         let window_ns = self.spec.load.stop.after.0;
         let is_cut = self.signals.stop.load(Ordering::Relaxed);
-        let is_counted = self.spec.load.stop.requests.is_some();
+        let ends_by_itself = self.ends_by_itself;
         let whole = self
             .members
             .iter()
@@ -815,7 +817,7 @@ impl Driving<'_, '_> {
                 Some(measured) => {
                     let own = measured.window_to_ns - measured.window_from_ns;
                     let is_whole =
-                        is_cut || is_counted || own as f64 >= WHOLE_MIN * window_ns as f64;
+                        is_cut || ends_by_itself || own as f64 >= WHOLE_MIN * window_ns as f64;
                     let early = || LostClient {
                         why: "its load ended early: its controller was not heard for a while"
                             .to_owned(),

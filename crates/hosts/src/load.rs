@@ -356,6 +356,7 @@ impl ClientHost for LoadThere {
             known,
             known_version,
             ends: None,
+            began: None,
         };
         let (measured, is_recalled) = match passing.on(&news, &ended, observe) {
             Ok(measured) => (measured, false),
@@ -431,6 +432,8 @@ struct Passing<'p> {
     known_version: u32,
     /// Whether the load was told to end, and whether at once.
     ends: Option<bool>,
+    /// The schedule's zero by the clock there, and here as it was known then: by now the clocks may have parted.
+    began: Option<(u64, u64)>,
 }
 
 impl Passing<'_> {
@@ -461,7 +464,7 @@ impl Passing<'_> {
         }
     }
 
-    fn hear(&self, news: News, observe: &mut Observer<'_>) -> Result<(), HostError> {
+    fn hear(&mut self, news: News, observe: &mut Observer<'_>) -> Result<(), HostError> {
         let channel = &self.host.far.channel;
         match news {
             News::Followed { version } => {
@@ -483,9 +486,11 @@ impl Passing<'_> {
                     observe(close);
                     channel.order(Ask::Proceed { zero_ns: None })?;
                 }
-                Progress::Starts { zero_ns } => observe(Progress::Starts {
-                    zero_ns: self.here(zero_ns)?,
-                }),
+                Progress::Starts { zero_ns: there_ns } => {
+                    let zero_ns = self.here(there_ns)?;
+                    self.began = Some((there_ns, zero_ns));
+                    observe(Progress::Starts { zero_ns });
+                }
                 other => observe(other),
             },
         }
@@ -511,8 +516,12 @@ impl Passing<'_> {
             let channel = &self.host.far.channel;
             return Err(channel.failed("its agent told counts that do not add up"));
         }
+        let zero_ns = match self.began {
+            Some((there_ns, here_ns)) if there_ns == measured.zero_ns => here_ns,
+            _ => self.here(measured.zero_ns)?,
+        };
         Ok(Measured {
-            zero_ns: self.here(measured.zero_ns)?,
+            zero_ns,
             ..measured
         })
     }
@@ -554,3 +563,6 @@ impl Passing<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

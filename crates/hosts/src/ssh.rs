@@ -291,8 +291,10 @@ fn script(files: &[Sent], servers: &[String]) -> String {
     let folders = "\"$HOME/.cache/wallfinder\" \"/var/tmp/wallfinder-$(id -u)\" \"/dev/shm/wallfinder-$(id -u)\"";
     // Name, bytes, checksum, number.
     let get = format!(
-        "get() {{ g=; for d in {folders}; do b=\"$d/$1\"; if [ -O \"$d\" ] && [ -x \"$b\" ] && \
-         {{ [ \"$4\" != 0 ] || \"$b\" --version >/dev/null 2>&1; }}; then g=\"$b\"; return; fi; done; \
+        "get() {{ g=; for d in {folders}; do b=\"$d/$1\"; \
+         [ ! -L \"$d\" ] && [ -O \"$d\" ] && [ -x \"$b\" ] || continue; \
+         case \"$(sha256sum < \"$b\" 2>/dev/null)\" in \"$3\"*) ;; *) continue;; esac; \
+         if [ \"$4\" != 0 ] || \"$b\" --version >/dev/null 2>&1; then g=\"$b\"; return; fi; done; \
          echo \"{NEEDS}$4:$(uname -s):$(uname -m):\"; for d in {folders}; do \
          mkdir -p \"$d\" 2>/dev/null && chmod 700 \"$d\" && [ -O \"$d\" ] && [ ! -L \"$d\" ] || continue; \
          t=\"$d/.$1.$$\"; cp /bin/true \"$t\" 2>/dev/null && \"$t\" 2>/dev/null || {{ rm -f \"$t\"; continue; }}; \
@@ -513,6 +515,60 @@ mod tests {
     fn any_login_shell_passes_the_script_on() {
         let script = script(&[sent("wallfinder-0")], &["a=$s1 --port 80".to_owned()]);
         assert!(!script.contains(['\'', '\n', '\\']), "{script}");
+    }
+
+    /// What the far shell says whose user has this home, and no other folder for the cache.
+    fn said_at(home: &Path, file: Sent) -> String {
+        let folder = home.to_str().expect("a plain path");
+        let script = script(&[file], &[]).replace("/var/tmp", folder);
+        let shell = Command::new("sh")
+            .args(["-c", &script.replace("/dev/shm", folder)])
+            .env("HOME", home)
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .output();
+        String::from_utf8_lossy(&shell.expect("a shell").stdout).into_owned()
+    }
+
+    /// A home with this as its cache, in which a program is that says that it runs.
+    fn home_with(name: &str, cache: &str) -> (PathBuf, Sent) {
+        use std::os::unix::fs::PermissionsExt;
+
+        let home = std::env::temp_dir().join(format!("wf-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&home);
+        std::fs::create_dir_all(home.join(".cache")).expect("a folder");
+        let folder = home.join(cache);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let program = home.join("program");
+        std::fs::write(&program, "#!/bin/sh\necho it runs\n").expect("a file");
+        let file = Sent::of("tool", &program).expect("it is there");
+        let kept = folder.join(&file.name);
+        std::fs::copy(&program, &kept).expect("a file");
+        let mode = std::fs::Permissions::from_mode(0o700);
+        std::fs::set_permissions(&kept, mode).expect("a file of ours");
+        (home, file)
+    }
+
+    #[test]
+    fn what_is_in_the_cache_is_run_where_it_is_what_was_put_there() {
+        let (home, file) = home_with("cache", ".cache/wallfinder");
+        let kept = home.join(".cache/wallfinder").join(&file.name);
+        assert_eq!(said_at(&home, file), "it runs\n");
+        let file = Sent::of("tool", &home.join("program")).expect("it is there");
+        std::fs::write(&kept, "#!/bin/sh\necho another runs\n").expect("a file of ours");
+        let said = said_at(&home, file);
+        assert!(said.starts_with(NEEDS) && said.contains(FAILS), "{said}");
+        std::fs::remove_dir_all(&home).expect("a folder of ours");
+    }
+
+    #[test]
+    fn a_cache_behind_a_link_is_not_looked_into() {
+        let (home, file) = home_with("linked-cache", "elsewhere");
+        let link = home.join(".cache/wallfinder");
+        std::os::unix::fs::symlink(home.join("elsewhere"), link).expect("a link");
+        let said = said_at(&home, file);
+        assert!(said.starts_with(NEEDS) && said.contains(FAILS), "{said}");
+        std::fs::remove_dir_all(&home).expect("a folder of ours");
     }
 
     #[test]

@@ -3,16 +3,18 @@
 //! Steps are paired by target, driver and load. A ratio is later over earlier; its
 //! interval holds what the slices within the two windows show, and nothing of what
 //! differs from run to run: two runs of the same thing may well differ by more. That is
-//! `ab`'s business.
+//! `ab`'s business. A quantile that requests without an answer could move is a lower bound
+//! and has no ratio.
 
 use std::fmt::Debug;
 
 use serde::Serialize;
-use wallfinder_model::record::{Histogram, Record, Step};
+use wallfinder_model::record::{Histogram, Record, RequestKind, SessionKind, Step};
 use wallfinder_model::{Environment, Wall};
 
+use crate::bounds::Bounds;
 use crate::finite::{positive, ratio};
-use crate::steady;
+use crate::{histogram, steady};
 
 /// Two records side by side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -162,32 +164,84 @@ fn alike(one: &Step, other: &Step) -> bool {
         && a.body_bytes == b.body_bytes
         && a.decode == b.decode
         && a.no_batching == b.no_batching
-        && names(one).eq(names(other))
+        && sent(one).eq(sent(other))
 }
 
-/// What is sent, by name.
-fn names(step: &Step) -> impl Iterator<Item = &str> {
-    step.requests.iter().map(|kind| kind.name.as_str())
+/// What is sent: each request of a mix by name, its part of all weights, and the session that it is a step of.
+fn sent(step: &Step) -> impl Iterator<Item = (&str, f64, Option<&str>)> {
+    let all: f64 = step
+        .requests
+        .iter()
+        .map(|kind| f64::from(kind.weight))
+        .sum();
+    step.requests.iter().map(move |kind| {
+        let part = f64::from(kind.weight) / all.max(1.0);
+        (kind.name.as_str(), part, kind.session.as_deref())
+    })
+}
+
+/// Whether a quantile of a step's latency can be compared: requests without an answer could not move it.
+pub(crate) fn is_told(step: &Step, name: &str) -> bool {
+    Bounds::of(step).is_none_or(|bounds| !bounds.bounds_named(name))
+}
+
+/// The same of a kind of request of a mix.
+pub(crate) fn is_told_of_kind(step: &Step, kind: &RequestKind, name: &str) -> bool {
+    let failed = kind
+        .failed
+        .values()
+        .fold(0_u64, |sum, count| sum.saturating_add(*count));
+    let left = kind
+        .sent
+        .saturating_sub(kind.answered.saturating_add(failed));
+    is_told_of(step, kind.latency.as_ref(), left, name)
+}
+
+/// The same of a session.
+fn is_told_of_session(step: &Step, session: &SessionKind, name: &str) -> bool {
+    let over = session.completed.saturating_add(session.broken_off);
+    let left = session.begun.saturating_sub(over);
+    is_told_of(step, session.took.as_ref(), left, name)
+}
+
+/// The same of a part of a step, of which `left` had not ended when the window closed. How many of those
+/// never had an answer is not known: at most as many as of the whole step.
+fn is_told_of(step: &Step, latency: Option<&Histogram>, left: u64, name: &str) -> bool {
+    let unanswered = step.drained.map_or(0, |drained| drained.unanswered());
+    let count = latency.map_or(0, |latency| latency.count) as f64;
+    let named = histogram::NAMED.iter().find(|(other, _)| *other == name);
+    let beyond = named.map_or(0.0, |(_, quantile)| (1.0 - quantile) * count);
+    left.min(unanswered) as f64 <= beyond
+}
+
+fn quantile(latency: Option<&Histogram>, name: &str) -> Option<f64> {
+    positive(latency?.quantile_ns(name)? as f64)
 }
 
 /// Requests and sessions that both have.
 fn parts(before: &Step, after: &Step) -> Vec<PartPair> {
-    let quantile = |[before, after]: [&Option<Histogram>; 2], name: &str| {
-        let of =
-            |latency: &Option<Histogram>| positive(latency.as_ref()?.quantile_ns(name)? as f64);
-        ratio(of(after)?, of(before)?)
+    let of_kind = |step: &Step, kind: &RequestKind, name: &str| {
+        let ns = quantile(kind.latency.as_ref(), name)?;
+        is_told_of_kind(step, kind, name).then_some(ns)
+    };
+    let of_session = |step: &Step, session: &SessionKind, name: &str| {
+        let ns = quantile(session.took.as_ref(), name)?;
+        is_told_of_session(step, session, name).then_some(ns)
     };
     let requests = after.requests.iter().filter_map(|kind| {
         let earlier = before
             .requests
             .iter()
             .find(|other| other.name == kind.name)?;
-        let latency = [&earlier.latency, &kind.latency];
+        let latency = |name: &str| {
+            let before = of_kind(before, earlier, name)?;
+            ratio(of_kind(after, kind, name)?, before)
+        };
         Some(PartPair {
             name: kind.name.clone(),
             throughput: positive(earlier.throughput).and_then(|of| ratio(kind.throughput, of)),
-            p50: quantile(latency, "p50"),
-            p99: quantile(latency, "p99"),
+            p50: latency("p50"),
+            p99: latency("p99"),
         })
     });
     let per_second =
@@ -197,24 +251,27 @@ fn parts(before: &Step, after: &Step) -> Vec<PartPair> {
             .sessions
             .iter()
             .find(|other| other.name == session.name)?;
-        let took = [&earlier.took, &session.took];
+        let took = |name: &str| {
+            let before = of_session(before, earlier, name)?;
+            ratio(of_session(after, session, name)?, before)
+        };
         let of_before = per_second(before, earlier.completed);
         let rates = of_before.zip(per_second(after, session.completed));
         Some(PartPair {
             name: format!("{}, whole", session.name),
             throughput: rates.and_then(|(before, after)| ratio(after, before)),
-            p50: quantile(took, "p50"),
-            p99: quantile(took, "p99"),
+            p50: took("p50"),
+            p99: took("p99"),
         })
     });
     requests.chain(sessions).collect()
 }
 
 fn pair((i, before): (usize, &Step), (j, after): (usize, &Step)) -> StepPair {
-    let quantile = |name: &str| {
+    let latency = |name: &str| {
         let of = |step: &Step| {
-            let ns = step.latency.as_ref()?.quantile_ns(name)?;
-            positive(ns as f64)
+            let ns = quantile(step.latency.as_ref(), name)?;
+            is_told(step, name).then_some(ns)
         };
         ratio(of(after)?, of(before)?)
     };
@@ -223,8 +280,8 @@ fn pair((i, before): (usize, &Step), (j, after): (usize, &Step)) -> StepPair {
         before: i,
         after: j,
         throughput: throughput(before, after),
-        p50: quantile("p50"),
-        p99: quantile("p99"),
+        p50: latency("p50"),
+        p99: latency("p99"),
         walls: before
             .verdict
             .as_ref()
@@ -386,6 +443,8 @@ fn plain<T: Debug>(value: &T) -> String {
 
 #[cfg(test)]
 mod tests {
+    use wallfinder_model::record::Drained;
+
     use super::*;
     use crate::double::{Noise, a_machine, a_record, a_step};
 
@@ -432,6 +491,79 @@ mod tests {
         assert!(comparison.steps.is_empty());
         assert_eq!(comparison.only_before.len(), 1);
         assert_eq!(comparison.only_after.len(), 1);
+    }
+
+    #[test]
+    fn mixes_with_other_weights_or_sessions_are_others() {
+        let mix = |weights: [u32; 2], session: Option<&str>| {
+            let kind = |(name, weight): (&str, u32)| RequestKind {
+                name: name.to_owned(),
+                weight,
+                session: session.map(str::to_owned),
+                ..RequestKind::default()
+            };
+            let all = ["read", "write"].into_iter().zip(weights);
+            let requests: Vec<RequestKind> = all.map(kind).collect();
+            let step = a_step().with(|step| step.requests = requests);
+            a_record(vec![step.build()])
+        };
+        let before = mix([90, 10], None);
+        for (after, paired) in [
+            (mix([90, 10], None), 1),
+            (mix([50, 50], None), 0),
+            (mix([90, 10], Some("buy")), 0),
+        ] {
+            let comparison = compare(&before, &after);
+            let alone = (comparison.only_before.len(), comparison.only_after.len());
+            assert_eq!(comparison.steps.len(), paired);
+            assert_eq!(alone, (1 - paired, 1 - paired));
+        }
+    }
+
+    #[test]
+    fn a_tail_that_is_a_lower_bound_is_not_compared() {
+        let values = (0..2_000).map(|n| 1_000_000 + n * 1_000);
+        let latency = histogram::tests::of(values).to_record();
+        let step = |lost: u64| {
+            let request = RequestKind {
+                name: "search".to_owned(),
+                sent: 2_000 + lost,
+                answered: 2_000,
+                latency: Some(latency.clone()),
+                ..RequestKind::default()
+            };
+            let session = SessionKind {
+                name: "buy".to_owned(),
+                begun: 2_000 + lost,
+                completed: 2_000,
+                took: Some(latency.clone()),
+                ..SessionKind::default()
+            };
+            let whole = a_step().with(|step| {
+                step.latency = Some(latency.clone());
+                step.requests.push(request);
+                step.sessions.push(session);
+                step.drained = Some(Drained {
+                    in_flight: lost,
+                    oldest_ns: 5_000_000_000,
+                    ..Drained::default()
+                });
+            });
+            whole.build()
+        };
+        let compared = |before: u64, after: u64| {
+            let record = |lost: u64| a_record(vec![step(lost)]);
+            let comparison = compare(&record(before), &record(after));
+            let pair = &comparison.steps[0];
+            let parts = pair.parts.iter().map(|part| (part.p50, part.p99));
+            let all = [(pair.p50, pair.p99)].into_iter().chain(parts);
+            let told = all.map(|(p50, p99)| (p50.is_some(), p99.is_some()));
+            told.collect::<Vec<_>>()
+        };
+        assert_eq!(compared(0, 0), [(true, true); 3]);
+        // One in fifty: more than are beyond the 99th percentile.
+        assert_eq!(compared(0, 40), [(true, false); 3]);
+        assert_eq!(compared(40, 0), [(true, false); 3]);
     }
 
     #[test]

@@ -258,7 +258,7 @@ pub struct Window {
     pub to_ns: u64,
     /// Good answers.
     pub answered: u64,
-    /// Failures.
+    /// Failures of requests, and connections that could not be made.
     pub failed: u64,
     /// Good answers per second; for a foreign driver, what the wire says of them.
     pub throughput: f64,

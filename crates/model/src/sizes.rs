@@ -62,6 +62,9 @@ pub struct Known {
     pub low: f64,
     /// Upper end.
     pub high: f64,
+    /// Whether it may lie beyond: `high` is then as far as was measured.
+    #[serde(default, skip_serializing_if = "crate::scenario::is_false")]
+    pub high_is_open: bool,
 }
 
 /// What was measured of one answer.

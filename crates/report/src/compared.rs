@@ -7,6 +7,7 @@ use wallfinder_judge::unanswered;
 use wallfinder_model::record::{Ab, CostBound, CostOutcome, Ratio, Sign, SignKind};
 use wallfinder_model::{Record, Step, Wall};
 
+use crate::figures::is_bound;
 use crate::{number, said, words};
 
 /// Fewer rounds than these give no interval.
@@ -373,6 +374,7 @@ pub fn careful(record: &Record, ab: &Ab) -> Vec<String> {
             words::counted(u64::from(planned - both), "round")
         ));
     }
+    careful.extend(lower_bounds(record, ab));
     if (ROUNDS_MIN..ROUNDS_WISHED).contains(&both) {
         careful.push(format!(
             "{both} rounds make a wide interval; {ROUNDS_WISHED} or more (--rounds) make a better one."
@@ -398,6 +400,23 @@ pub fn careful(record: &Record, ab: &Ab) -> Vec<String> {
         ));
     }
     careful
+}
+
+/// Which quantiles are lower bounds, and so left out of their ratios, and in how many windows.
+fn lower_bounds(record: &Record, ab: &Ab) -> Option<String> {
+    let steps = || record.steps.iter().take(ab.order.len());
+    let moved = ["p50", "p99", "p99.9"].into_iter().filter_map(|name| {
+        let windows = steps().filter(|step| is_bound(step, name)).count();
+        (windows > 0).then(|| format!("{name} in {windows}"))
+    });
+    let moved: Vec<String> = moved.collect();
+    let windows = words::counted(steps().count() as u64, "window");
+    (!moved.is_empty()).then(|| {
+        format!(
+            "Left out of ratios, since requests without an answer make it a lower bound: {} of {windows}.",
+            moved.join(", ")
+        )
+    })
 }
 
 #[cfg(test)]

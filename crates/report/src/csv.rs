@@ -237,6 +237,14 @@ pub const STEP_COLUMNS: &[Column<StepCell>] = &[
         Cell::Whole(s.counts.failed.values().map(|n| i128::from(*n)).sum())
     }),
     column!(
+        "connect_failures",
+        "connections that could not be made, of every class; in no other count",
+        |s, _| {
+            let failures = s.counts.connect_failures.values();
+            Cell::Whole(failures.map(|n| i128::from(*n)).sum())
+        }
+    ),
+    column!(
         "not_sent",
         "growth of requests that were to start and were not sent",
         |s, _| { Cell::Whole(s.counts.not_sent.into()) }

@@ -4,8 +4,8 @@
 //! `None` is not known, and never 0.
 
 use wallfinder_judge::bounds::Bounds;
-use wallfinder_judge::{caveats, cost, little, steady};
-use wallfinder_model::record::Histogram;
+use wallfinder_judge::{caveats, cost, identity, little, steady};
+use wallfinder_model::record::{Counts, Histogram};
 use wallfinder_model::telemetry::{CoreSample, FamilySummary};
 use wallfinder_model::{Decode, Step};
 
@@ -61,7 +61,7 @@ pub struct Figures {
     pub header_bytes_up: Option<f64>,
     /// Throughput over the calibrated ceiling of the workers.
     pub ceiling_share: Option<f64>,
-    /// Failed among answered and failed.
+    /// Failed among all that ended, connections that could not be made among them.
     pub failed_share: Option<f64>,
     /// Busiest of the server's processors, 0..1.
     pub server_core_max: Option<f64>,
@@ -88,10 +88,6 @@ impl Figures {
         let cost = cost::per_answer(step);
         let timed = step.service.as_ref().or(step.latency.as_ref());
         let link = telemetry.link.as_ref();
-        let failed = counts
-            .failed
-            .values()
-            .fold(0.0, |sum, count| sum + *count as f64);
         Figures {
             n_over_x_ns: little.map(|little| little.n_over_x_s * 1e9),
             mean_ns: little.map(|little| little.mean_s * 1e9).or_else(|| {
@@ -128,7 +124,7 @@ impl Figures {
                 .ceiling
                 .as_ref()
                 .and_then(|ceiling| per(step.throughput, ceiling.throughput)),
-            failed_share: per(failed, answered + failed),
+            failed_share: failed_share(counts),
             server_core_max: core_max(step, telemetry.server.as_ref(), telemetry.server_cores()),
             client_core_max: core_max(step, telemetry.client.as_ref(), &telemetry.cores),
             link_share: link.and_then(|link| match (link.downlink_share, link.uplink_share) {
@@ -142,6 +138,12 @@ impl Figures {
                 .flatten(),
         }
     }
+}
+
+/// Failures in all that ended; `None` where nothing did.
+fn failed_share(counts: &Counts) -> Option<f64> {
+    let ended = counts.answered > 0 || identity::worst_class(counts).is_some();
+    ended.then(|| identity::failure_share(counts))
 }
 
 /// A byte count, unless nothing was counted.
@@ -164,8 +166,12 @@ fn core_max(step: &Step, family: Option<&FamilySummary>, cores: &[CoreSample]) -
 /// move it.
 pub fn latency(step: &Step, name: &str) -> Option<String> {
     let ns = quantile(step.latency.as_ref(), name)?;
-    let bound = Bounds::of(step).is_some_and(|bounds| bounds.bounds_named(name));
-    Some(at_least(number::span(ns), bound))
+    Some(at_least(number::span(ns), is_bound(step, name)))
+}
+
+/// Whether requests without an answer could move a quantile of a step's latency: it is a lower bound then.
+pub fn is_bound(step: &Step, name: &str) -> bool {
+    Bounds::of(step).is_some_and(|bounds| bounds.bounds_named(name))
 }
 
 /// A number as it is shown where it is a lower bound.
@@ -190,5 +196,17 @@ mod tests {
         assert_eq!(per(1.0, 0.0), None);
         assert_eq!(per(f64::NAN, 1.0), None);
         assert_eq!(per(3.0, 2.0), Some(1.5));
+    }
+
+    #[test]
+    fn connections_that_could_not_be_made_have_failed() {
+        let mut counts = Counts::default();
+        assert_eq!(failed_share(&counts), None);
+        counts.connect_failures.insert("net.refused".into(), 25);
+        assert_eq!(failed_share(&counts), Some(1.0));
+        counts.answered = 75;
+        assert_eq!(failed_share(&counts), Some(0.25));
+        counts.connect_failures.clear();
+        assert_eq!(failed_share(&counts), Some(0.0));
     }
 }

@@ -155,18 +155,16 @@ fn sentence(sizes: &Sizes, pays: &Pays, (least, most): (f64, f64)) -> Sentence {
             format!("{place}{coding} pays nowhere up to {large}"),
             String::new(),
         ),
-        Some(from) if from.value <= least * 1.001 => (
-            format!("{place}{coding} pays from the smallest size on"),
-            String::new(),
-        ),
-        Some(from) => (
-            format!("{place}{coding} pays from {} on", number::bytes(from.value)),
-            format!(
-                " [{}, {}]",
-                number::bytes(from.low),
-                number::bytes(from.high)
-            ),
-        ),
+        Some(from) => {
+            let size = match from.value <= least * 1.001 {
+                true => "the smallest size".to_owned(),
+                false => number::bytes(from.value),
+            };
+            (
+                format!("{place}{coding} pays from {size} on"),
+                interval(&from),
+            )
+        }
     };
     let full = format!(
         "{short}{beside}: it brings {} at {large}, and {} at {small}.",
@@ -177,6 +175,21 @@ fn sentence(sizes: &Sizes, pays: &Pays, (least, most): (f64, f64)) -> Sentence {
         short: words::capital_sentence(&short),
         full: words::capital_sentence(&full),
     }
+}
+
+/// ` [1 KB, 1 MB]`, or ` [1 KB, beyond 1 MB]` where it may only pay beyond the largest size; nothing where
+/// both ends are the same.
+fn interval(from: &Known) -> String {
+    let beyond = match from.high_is_open {
+        true => "beyond ",
+        false if from.high <= from.low => return String::new(),
+        false => "",
+    };
+    format!(
+        " [{}, {beyond}{}]",
+        number::bytes(from.low),
+        number::bytes(from.high)
+    )
 }
 
 /// What the table of costs is.
@@ -254,4 +267,63 @@ pub(crate) fn rounds(record: &Record, sizes: &Sizes) -> String {
         words::counted(windows, "window"),
         number::length(each)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn known(value: f64, low: f64, high: f64) -> Known {
+        Known {
+            value,
+            low,
+            high,
+            high_is_open: false,
+        }
+    }
+
+    /// What is said of a coding that pays from there on, of sizes from 1 KB to 1 MB.
+    fn said_of(from_bytes: Known) -> String {
+        let pays = Pays {
+            coding: "gzip".to_owned(),
+            link: None,
+            predicted: false,
+            from_bytes: Some(from_bytes),
+            smallest: known(1.0, 0.9, 1.1),
+            largest: known(2.0, 1.0, 4.0),
+        };
+        let said = sentence(&Sizes::default(), &pays, (1e3, 1e6)).full;
+        let (from, _) = said.split_once(": it brings").expect("what it brings");
+        from.to_owned()
+    }
+
+    #[test]
+    fn an_interval_without_an_upper_end_is_told_as_such() {
+        let closed = known(8e3, 1e3, 1e6);
+        assert_eq!(
+            said_of(closed),
+            "Gzip pays from 8.00 KB on [1.00 KB, 1.00 MB]"
+        );
+        let open = Known {
+            high_is_open: true,
+            ..closed
+        };
+        assert_eq!(
+            said_of(open),
+            "Gzip pays from 8.00 KB on [1.00 KB, beyond 1.00 MB]"
+        );
+    }
+
+    #[test]
+    fn where_the_smallest_size_is_enough_the_interval_is_told_too() {
+        let from = "Gzip pays from the smallest size on";
+        assert_eq!(said_of(known(1e3, 1e3, 1e3)), from);
+        let wide = known(1e3, 1e3, 64e3);
+        assert_eq!(said_of(wide), format!("{from} [1.00 KB, 64.0 KB]"));
+        let open = Known {
+            high_is_open: true,
+            ..known(1e3, 1e3, 1e3)
+        };
+        assert_eq!(said_of(open), format!("{from} [1.00 KB, beyond 1.00 KB]"));
+    }
 }

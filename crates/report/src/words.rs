@@ -3,6 +3,7 @@
 //! Every renderer uses these words, so that the terminal and the page never disagree.
 //! Sentences of verdicts and doubts have a module of their own: [`said`].
 
+use wallfinder_judge::identity;
 use wallfinder_judge::proof::{Prediction, what_if};
 use wallfinder_judge::ramp::{self, Knee, PastKnee, Ramp};
 use wallfinder_model::experiment::{Condition, Squeeze};
@@ -480,14 +481,14 @@ pub(crate) fn handshakes(handshakes: &Handshakes) -> String {
     )
 }
 
-/// The class that failed most, with its count.
+/// The class that failed most, connections that could not be made among them, with its count.
 pub fn worst_class(step: &Step) -> Option<String> {
-    step.counts
-        .failed
-        .iter()
-        .filter(|(_, count)| **count > 0)
-        .max_by_key(|(_, count)| **count)
-        .map(|(class, count)| format!("{class} {}", number::whole(*count)))
+    let counts = &step.counts;
+    let class = identity::worst_class(counts)?;
+    let maps = [&counts.failed, &counts.connect_failures];
+    let of_class = maps.into_iter().filter_map(|map| map.get(class));
+    let most = of_class.max().copied().unwrap_or(0);
+    Some(format!("{class} {}", number::whole(most)))
 }
 
 /// Steps that differ in nothing but load, read as one ramp.

@@ -2,7 +2,8 @@
 
 mod sample;
 
-use wallfinder_model::record::Outage;
+use wallfinder_judge::proof::ab::weigh;
+use wallfinder_model::record::{Drained, Outage};
 use wallfinder_model::{Caveat, Record};
 use wallfinder_report::text::{self, Paths};
 use wallfinder_report::{Look, csv, html};
@@ -77,6 +78,78 @@ fn text_page_and_csv_say_what_was_not_sent_not_reached_and_not_200() {
         let column = column.unwrap_or_else(|| panic!("a column {name}"));
         assert!(rows[1].contains(&value), "{name} {column}: {:?}", rows[1]);
     }
+}
+
+#[test]
+fn connections_that_were_refused_have_failed_in_every_form() {
+    let mut record = sample::one_step();
+    let counts = &mut record.steps[0].counts;
+    counts.answered = 9_000;
+    counts.failed.insert("timeout.total".into(), 100);
+    counts.connect_failures.insert("net.refused".into(), 900);
+    let text = one_line(&record);
+    let told = "10 % of requests: net.refused 900 · timeout.total 100";
+    assert!(text.contains(told), "{told}:\n{text}");
+    let page = html::render(&record);
+    let told = "<dt>Failed</dt><dd><span class=\"value\">10</span> <span class=\"unit\">%</span>\
+                <small>net.refused 900</small>";
+    assert!(page.contains(told), "{told}");
+    let csv = csv::each_step(&record);
+    let rows: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
+    for (name, value) in [("failed", "100"), ("connect_failures", "900")] {
+        let column = rows[0].iter().position(|head| *head == name);
+        let column = column.unwrap_or_else(|| panic!("a column {name}"));
+        assert_eq!(rows[1][column], value, "{name}");
+    }
+}
+
+#[test]
+fn lower_bounds_of_latency_are_marked_in_the_pages_headline() {
+    let marked = |record: &Record| {
+        let page = html::render(record);
+        [
+            "<dt>Latency, median</dt><dd><span class=\"value\">≥\u{a0}",
+            "<dt>Latency, p99</dt><dd><span class=\"value\">≥\u{a0}",
+            "<small>p99.9 ≥\u{a0}",
+        ]
+        .map(|told| page.contains(told))
+    };
+    let mut record = sample::one_step();
+    assert_eq!(marked(&record), [false; 3]);
+    let step = &mut record.steps[0];
+    step.drained = Some(Drained {
+        in_flight: step.counts.answered / 20,
+        oldest_ns: 5_000_000_000,
+        ..Drained::default()
+    });
+    assert_eq!(marked(&record), [false, true, true]);
+}
+
+#[test]
+fn a_tail_that_is_a_lower_bound_is_in_no_ratio_and_that_is_said() {
+    let mut record = sample::ab();
+    let ab = record.ab.as_mut().expect("two settings");
+    for (step, (_, is_b)) in record.steps.iter_mut().zip(&ab.order) {
+        step.drained = is_b.then(|| Drained {
+            in_flight: step.counts.answered / 50,
+            oldest_ns: 5_000_000_000,
+            ..Drained::default()
+        });
+    }
+    weigh(&record.steps, ab);
+    let measures: Vec<&str> = ab.ratios.iter().map(|of| of.measure.as_str()).collect();
+    assert!(measures.contains(&"p50") && !measures.contains(&"p99"));
+    let told =
+        "requests without an answer make it a lower bound: p99 in 6, p99.9 in 6 of 12 windows";
+    let text = text::record(&record, &Paths::default(), &LOOK);
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains(told), "{told}:\n{text}");
+    let page = html::render(&record);
+    assert!(page.contains(told), "{told}");
+    let rounds = page.split_once("<table class=\"rounds\">");
+    let (_, rounds) = rounds.expect("each round");
+    let (rounds, _) = rounds.split_once("</table>").expect("its end");
+    assert_eq!(rounds.matches("<td>≥ ").count(), 6, "{rounds}");
 }
 
 #[test]

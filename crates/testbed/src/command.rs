@@ -1,10 +1,12 @@
 //! Command lines as users write them. Which files they name is told by [`crate::programs`].
 //!
-//! Words are split as a POSIX shell splits them (quotes and backslashes; section 2.2 of
-//! the Shell Command Language), and nothing is expanded: no variables, no globs, no
+//! Words are split as a POSIX shell splits them (quotes, `$'…'` and backslashes; section 2.2
+//! of the Shell Command Language), and nothing is expanded: no variables, no globs, no
 //! pipes. Whoever needs a shell names one: `sh -c '…'`.
 
+use std::iter::Peekable;
 use std::path::PathBuf;
+use std::str::CharIndices;
 
 use crate::programs::SUBJECTS_VARIABLE;
 use crate::trust::Untrusted;
@@ -109,6 +111,22 @@ pub fn split(command: &str) -> Result<Vec<String>, CommandError> {
                     }
                 }
             }
+            '$' if chars.next_if(|(_, c)| *c == '\'').is_some() => {
+                let word = word.get_or_insert_default();
+                loop {
+                    match chars.next() {
+                        Some((_, '\'')) => break,
+                        Some((_, '\\')) => word.push_str(&escaped(&mut chars)),
+                        Some((_, c)) => word.push(c),
+                        None => {
+                            return Err(CommandError::OpenQuote {
+                                quote: '\'',
+                                at: at + 1,
+                            });
+                        }
+                    }
+                }
+            }
             '"' => {
                 let word = word.get_or_insert_default();
                 loop {
@@ -135,6 +153,45 @@ pub fn split(command: &str) -> Result<Vec<String>, CommandError> {
     }
     words.extend(word);
     Ok(words)
+}
+
+/// What a backslash within `$'…'` and what follows it stand for. What has no meaning there stays as it is, and so does
+/// a zero byte.
+fn escaped(chars: &mut Peekable<CharIndices>) -> String {
+    let Some((_, letter)) = chars.next() else {
+        return String::new();
+    };
+    let (digits, base) = match letter {
+        'a' => return '\u{7}'.to_string(),
+        'b' => return '\u{8}'.to_string(),
+        'e' | 'E' => return '\u{1b}'.to_string(),
+        'f' => return '\u{c}'.to_string(),
+        'n' => return '\n'.to_string(),
+        'r' => return '\r'.to_string(),
+        't' => return '\t'.to_string(),
+        'v' => return '\u{b}'.to_string(),
+        '\\' | '\'' | '"' | '?' => return letter.to_string(),
+        'x' => (2, 16),
+        'u' => (4, 16),
+        'U' => (8, 16),
+        '0'..='7' => (3, 8),
+        _ => return ['\\', letter].iter().collect(),
+    };
+    let mut number = String::new();
+    if base == 8 {
+        number.push(letter);
+    }
+    while number.len() < digits
+        && let Some((_, digit)) = chars.next_if(|(_, c)| c.is_digit(base))
+    {
+        number.push(digit);
+    }
+    let code = u32::from_str_radix(&number, base).ok();
+    match code.filter(|code| *code > 0).and_then(char::from_u32) {
+        Some(c) => c.to_string(),
+        None if base == 8 => format!("\\{number}"),
+        None => format!("\\{letter}{number}"),
+    }
 }
 
 /// Words as one line that [`split`] takes apart again.
@@ -233,6 +290,25 @@ mod tests {
         assert_eq!(
             split("a \"b\\"),
             Err(CommandError::OpenQuote { quote: '"', at: 2 })
+        );
+    }
+
+    /// As bash splits them, and the shells of POSIX 2024.
+    #[test]
+    fn quotes_behind_a_dollar_have_escapes() {
+        for (command, word) in [
+            (r"$'a\nb\tc'", "a\nb\tc"),
+            (r"$'it\'s \\ \u0021\x21\041'", "it's \\ !!!"),
+            (r#"-d$'{\"a\": 1}'"#, r#"-d{"a": 1}"#),
+            (r"$'\q \u00e9 \x00 \ud800'", "\\q é \\x00 \\ud800"),
+            (r"a$ 'b'", "a$"),
+        ] {
+            let words = split(command).expect("it is closed");
+            assert_eq!(words[0], word, "{command}");
+        }
+        assert_eq!(
+            split(r"a $'b\'"),
+            Err(CommandError::OpenQuote { quote: '\'', at: 3 })
         );
     }
 

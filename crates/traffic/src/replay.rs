@@ -3,7 +3,7 @@
 //! Each line is a row, and each route a kind of request, so that results stand by route; which row is sent when is the
 //! log's, and no draw's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
 use wallfinder_model::traffic::Replay as Wanted;
@@ -13,7 +13,7 @@ use wallfinder_wire::mix::{
     Table, Template, Text, Think, Value,
 };
 
-use crate::import::{Format, Log, Logged, har_logged, logged, route};
+use crate::import::{Format, Log, Logged, har_logged, logged, route, unused};
 use crate::{Origin, World};
 
 /// Routes that are told apart; the rest are one for each method.
@@ -114,7 +114,27 @@ fn keep_what_can_be_sent(requests: &mut Vec<Logged>, notes: &mut Vec<String>) {
 }
 
 /// What makes two requests of one kind.
-type Likeness = (String, String, bool);
+type Likeness = (String, String, Content);
+
+/// What a request has behind its head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Content {
+    Nothing,
+    /// A body whose type is not told.
+    Untyped,
+    /// A body and its type.
+    Typed,
+}
+
+impl Content {
+    fn of(request: &Logged) -> Content {
+        match &request.body {
+            Some((content_type, _)) if !content_type.trim().is_empty() => Content::Typed,
+            Some((_, body)) if !body.is_empty() => Content::Untyped,
+            _ => Content::Nothing,
+        }
+    }
+}
 
 /// The kinds of a log in the order of their first requests, with how many each has, and each request's kind. Routes
 /// beyond the commonest are one for each method.
@@ -127,7 +147,7 @@ fn told_apart(requests: &[Logged]) -> (Vec<(Likeness, u32)>, Vec<u16>) {
             let like = (
                 request.method.clone(),
                 route(&request.target),
-                request.body.is_some(),
+                Content::of(request),
             );
             let nth = *known.entry(like).or_insert(counts.len());
             if nth == counts.len() {
@@ -160,6 +180,10 @@ fn told_apart(requests: &[Logged]) -> (Vec<(Likeness, u32)>, Vec<u16>) {
 
 fn mix(requests: &[Logged], wanted: &Wanted, origin: &Origin, is_coarse: bool) -> Mix {
     let (kinds, flows) = told_apart(requests);
+    // Those of one route that differ in what they have behind their heads have names of their own.
+    let mut names = BTreeSet::new();
+    let named = |(like, count)| (unused(&name(&like), &mut names), like, count);
+    let kinds: Vec<(String, Likeness, u32)> = kinds.into_iter().map(named).collect();
     let has_bodies = requests.iter().any(|request| request.body.is_some());
     let row = |request: &Logged| {
         let mut row = vec![request.target.clone().into_bytes()];
@@ -189,11 +213,11 @@ fn mix(requests: &[Logged], wanted: &Wanted, origin: &Origin, is_coarse: bool) -
         flows: kinds
             .iter()
             .enumerate()
-            .map(|(nth, (like, count))| flow(nth, like, *count))
+            .map(|(nth, (name, _, count))| flow(nth, name, *count))
             .collect(),
         kinds: kinds
             .into_iter()
-            .map(|(like, _)| kind(like, origin))
+            .map(|(name, like, _)| kind(name, like, origin))
             .collect(),
         tables: vec![Table {
             name: "log".to_owned(),
@@ -222,9 +246,9 @@ fn name((method, route, _): &Likeness) -> String {
     }
 }
 
-fn flow(nth: usize, like: &Likeness, count: u32) -> Flow {
+fn flow(nth: usize, name: &str, count: u32) -> Flow {
     Flow {
-        name: name(like),
+        name: name.to_owned(),
         weight: count,
         steps: vec![Step {
             kind: nth as u16,
@@ -235,7 +259,7 @@ fn flow(nth: usize, like: &Likeness, count: u32) -> Flow {
     }
 }
 
-fn kind(like: Likeness, origin: &Origin) -> Kind {
+fn kind(name: String, (method, _, content): Likeness, origin: &Origin) -> Kind {
     let column = |column, spelling| {
         Text(vec![Piece::Slot(Slot {
             value: Value::Column { table: 0, column },
@@ -243,16 +267,18 @@ fn kind(like: Likeness, origin: &Origin) -> Kind {
         })])
     };
     let fixed = |(name, value): &(String, String)| (name.clone(), Text::fixed(value.as_str()));
-    let mut headers: Vec<(String, Text)> = origin.headers.iter().map(fixed).collect();
-    let name = name(&like);
-    let (method, _, has_body) = like;
-    let body = match has_body {
-        true => column(1, Spelling::Raw),
-        false => Text::default(),
-    };
-    if has_body {
+    let is_typed = content == Content::Typed;
+    // The type that was logged goes before that of every request.
+    let is_told = |name: &str| is_typed && name.eq_ignore_ascii_case("content-type");
+    let usual = origin.headers.iter().filter(|(name, _)| !is_told(name));
+    let mut headers: Vec<(String, Text)> = usual.map(fixed).collect();
+    if is_typed {
         headers.push(("Content-Type".to_owned(), column(2, Spelling::Raw)));
     }
+    let body = match content {
+        Content::Nothing => Text::default(),
+        Content::Untyped | Content::Typed => column(1, Spelling::Raw),
+    };
     Kind {
         name,
         request: Template {
@@ -339,6 +365,68 @@ mod tests {
             notes[0].contains("whole seconds") && notes[0].contains("seed"),
             "{notes:?}"
         );
+    }
+
+    #[test]
+    fn posts_of_a_har_are_sent_with_the_bodies_that_they_had() {
+        let entry = |second: u32, rest: &str| {
+            let at = format!("2026-01-01T10:00:{second:02}Z");
+            let request = format!(r#"{{"method": "POST", "url": "http://h/a"{rest}}}"#);
+            format!(r#"{{"startedDateTime": "{at}", "request": {request}}}"#)
+        };
+        let entries = [
+            entry(0, ""),
+            entry(1, r#", "postData": {"mimeType": "", "text": "x"}"#),
+            entry(2, r#", "postData": {"mimeType": "a/b", "text": "y"}"#),
+            entry(3, ""),
+            entry(4, r#", "bodySize": 7"#),
+        ];
+        let har = format!(r#"{{"log": {{"entries": [{}]}}}}"#, entries.join(","));
+        let (mix, notes) = of("a.har", &har, Wanted::default()).expect("it is one");
+        assert_eq!(
+            notes,
+            ["Left out of the log: 1 request with a body that it does not hold."]
+        );
+        assert_eq!(mix.replay.as_ref().expect("it is one").flows, [0, 1, 2, 0]);
+        let kinds: Vec<(&str, bool, bool)> = mix
+            .kinds
+            .iter()
+            .map(|kind| {
+                let mut fields = kind.request.headers.iter();
+                let has_type = fields.any(|(name, _)| name == "Content-Type");
+                (kind.name.as_str(), !kind.request.body.is_fixed(), has_type)
+            })
+            .collect();
+        assert_eq!(
+            kinds,
+            [
+                ("POST /a", false, false),
+                ("POST /a 2", true, false),
+                ("POST /a 3", true, true)
+            ]
+        );
+        assert!(
+            wallfinder_wire::Exchange::Mix(Box::new(mix))
+                .check(1)
+                .is_ok()
+        );
+    }
+
+    #[test]
+    fn a_type_that_was_logged_goes_before_that_of_every_request() {
+        let origin = Origin {
+            headers: vec![("content-type".to_owned(), "text/plain".to_owned())],
+            ..origin(Protocol::Http1)
+        };
+        for (content, want) in [
+            (Content::Typed, "Content-Type"),
+            (Content::Untyped, "content-type"),
+        ] {
+            let like = ("POST".to_owned(), "/".to_owned(), content);
+            let headers = kind("a".to_owned(), like, &origin).request.headers;
+            let names: Vec<&str> = headers.iter().map(|(name, _)| name.as_str()).collect();
+            assert_eq!(names, [want]);
+        }
     }
 
     #[test]

@@ -426,7 +426,8 @@ impl Conducting<'_> {
         }
         let failed = |answered: u64, failed: u64| failed as f64 / (answered + failed).max(1) as f64;
         let counts = &self.loads.base.counts;
-        let before = failed(counts.answered, counts.failed.values().sum());
+        let unconnected: u64 = counts.connect_failures.values().sum();
+        let before = failed(counts.answered, counts.failed_total() + unconnected);
         let is_well = last.answered > 0
             && failed(last.answered, last.failed) <= before + UNPREPARED_FAILURES_MAX;
         if is_well {

@@ -116,7 +116,7 @@ impl OpenWindow {
         self.sum.from_ns += from.at_ns.saturating_sub(zero_ns);
         self.sum.to_ns += to.at_ns.saturating_sub(zero_ns);
         self.sum.answered += stretch.change.answered;
-        self.sum.failed += stretch.change.failed_total();
+        self.sum.failed += stretch.change.failed_total() + stretch.change.connect_failed_total();
         self.sum.scheduled += stretch.change.scheduled;
         self.sum.throughput += stretch.throughput;
         self.sum.in_flight_mean += stretch.in_flight_mean;

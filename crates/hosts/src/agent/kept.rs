@@ -1,8 +1,12 @@
 //! Requests of a load, one by one, kept in a file without a name until they are fetched or the next load begins.
 //! Whatever ends the agent, the file is gone with it.
+//!
+//! Invariant: each request is kept whole or counted as dropped, also where the disk is full: the load is measured all
+//! the same.
 
+use std::convert::Infallible;
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -32,14 +36,14 @@ pub(super) struct Keeping {
     channel: SampleChannel,
     beyond: Arc<AtomicU64>,
     is_over: Arc<AtomicBool>,
-    writing: Option<JoinHandle<Result<(), String>>>,
+    writing: Option<JoinHandle<()>>,
 }
 
 /// What was kept.
 pub(super) struct Kept {
     file: Arc<File>,
     channel: SampleReceiver,
-    /// Beyond what may be kept.
+    /// Beyond what may be kept, and what the disk did not take.
     beyond: Arc<AtomicU64>,
 }
 
@@ -54,7 +58,7 @@ impl Keeping {
         let (to, from, until) = (Arc::clone(&file), channel.receiver(), Arc::clone(&is_over));
         let more = Arc::clone(&beyond);
         let writing = thread::Builder::new().name("wf-kept".to_owned());
-        let writing = writing.spawn(move || write(&to, &from, &until, &more));
+        let writing = writing.spawn(move || write(Place::of(&to, &*to, &more), &from, &until));
         Ok(Keeping {
             file,
             channel,
@@ -77,7 +81,7 @@ impl Keeping {
     pub(super) fn finish(mut self) -> Result<(), String> {
         self.is_over.store(true, Ordering::Release);
         match self.writing.take().map(JoinHandle::join) {
-            Some(Ok(written)) => written,
+            Some(Ok(())) => Ok(()),
             _ => Err("the thread that keeps requests panicked".to_owned()),
         }
     }
@@ -98,8 +102,11 @@ impl Kept {
             match self.file.read_at(&mut bytes[read..], from + read as u64) {
                 Ok(0) => break,
                 Ok(more) => read += more,
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(not_kept(error)),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => {
+                    let why = format!("requests cannot be kept one by one there: {error}");
+                    return Err(why);
+                }
             }
         }
         bytes.truncate(read);
@@ -120,70 +127,167 @@ fn nameless() -> Result<File, String> {
     })
 }
 
-fn write(
-    file: &File,
-    samples: &SampleReceiver,
-    is_over: &AtomicBool,
-    beyond: &AtomicU64,
-) -> Result<(), String> {
-    process::lower_priority();
-    let (mut to, mut left) = (BufWriter::new(file), KEPT_MAX);
-    loop {
-        // Looked at first: what was handed on before is written in this turn.
-        let ends = is_over.load(Ordering::Acquire);
-        samples.drain(|block| {
-            let room = usize::try_from(left).unwrap_or(usize::MAX).min(block.len());
-            left -= room as u64;
-            beyond.fetch_add((block.len() - room) as u64, Ordering::Relaxed);
-            let mut each = block[..room].iter();
-            each.try_for_each(|sample| to.write_all(&sample.to_bytes()))
-                .map_err(not_kept)
-        })?;
-        if ends {
-            return to.flush().map_err(not_kept);
+/// Where requests go while there is room.
+struct Place<'f, W: Write> {
+    file: &'f File,
+    /// Writes into it; `None`: the disk takes no more.
+    to: Option<BufWriter<W>>,
+    /// Requests that went there.
+    kept: u64,
+    beyond: &'f AtomicU64,
+}
+
+impl<'f, W: Write> Place<'f, W> {
+    /// In a file that is empty, by what writes into it; what finds no room is counted in `beyond`.
+    fn of(file: &'f File, to: W, beyond: &'f AtomicU64) -> Place<'f, W> {
+        Place {
+            file,
+            to: Some(BufWriter::new(to)),
+            kept: 0,
+            beyond,
         }
-        thread::sleep(WRITE_EVERY);
+    }
+
+    fn keep(&mut self, block: &[RequestSample]) {
+        let left = match self.to {
+            Some(_) => KEPT_MAX - self.kept,
+            None => 0,
+        };
+        let room = usize::try_from(left).unwrap_or(usize::MAX).min(block.len());
+        self.drop_of((block.len() - room) as u64);
+        self.kept += room as u64;
+        let mut each = block[..room].iter();
+        self.write(|to| each.try_for_each(|sample| to.write_all(&sample.to_bytes())));
+    }
+
+    fn flush(&mut self) {
+        self.write(BufWriter::flush);
+    }
+
+    /// Where the disk does not take it, no more is written: what it took in part, or not at all, is dropped.
+    fn write(&mut self, write: impl FnOnce(&mut BufWriter<W>) -> io::Result<()>) {
+        let Some(Err(error)) = self.to.as_mut().map(write) else {
+            return;
+        };
+        tracing::warn!(%error, "no more requests are kept one by one");
+        // Taken apart: its end would try to write the rest.
+        drop(self.to.take().map(BufWriter::into_parts));
+        let bytes = self.file.metadata().map_or(0, |file| file.len());
+        let whole = (bytes / RequestSample::BYTES as u64).min(self.kept);
+        // A part that stays is noticed by who fetches.
+        let _ = self.file.set_len(whole * RequestSample::BYTES as u64);
+        self.drop_of(self.kept - whole);
+        self.kept = whole;
+    }
+
+    fn drop_of(&self, requests: u64) {
+        self.beyond.fetch_add(requests, Ordering::Relaxed);
     }
 }
 
-fn not_kept(error: std::io::Error) -> String {
-    format!("requests cannot be kept one by one there: {error}")
+fn write<W: Write>(mut place: Place<'_, W>, samples: &SampleReceiver, is_over: &AtomicBool) {
+    process::lower_priority();
+    loop {
+        // Looked at first: what was handed on before is written in this turn.
+        let ends = is_over.load(Ordering::Acquire);
+        let Ok(()) = samples.drain(|block| {
+            place.keep(block);
+            Ok::<(), Infallible>(())
+        });
+        if ends {
+            return place.flush();
+        }
+        thread::sleep(WRITE_EVERY);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn samples(from: u64, to: u64) -> Vec<RequestSample> {
+        let sample = |n: u64| RequestSample {
+            done_ns: n,
+            ..RequestSample::default()
+        };
+        (from..to).map(sample).collect()
+    }
+
+    /// All that is fetched, and how many were dropped.
+    fn fetched(kept: &Kept) -> (Vec<RequestSample>, u64) {
+        let mut came: Vec<u8> = Vec::new();
+        loop {
+            let (bytes, dropped) = kept.piece(came.len() as u64).expect("a piece");
+            if bytes.is_empty() {
+                let (chunks, rest) = came.as_chunks::<{ RequestSample::BYTES }>();
+                assert!(rest.is_empty());
+                let came = chunks.iter().map(RequestSample::from_bytes);
+                return (came.collect(), dropped);
+            }
+            came.extend(bytes);
+        }
+    }
+
     #[test]
     fn what_was_kept_is_fetched_piece_by_piece() {
         let channel = SampleChannel::default();
         let file = Arc::new(nameless().expect("a folder"));
-        let samples: Vec<RequestSample> = (0..40_000)
-            .map(|n| RequestSample {
-                done_ns: n,
-                ..RequestSample::default()
-            })
-            .collect();
+        let samples = samples(0, 40_000);
         channel.of_elsewhere(samples.clone(), 3);
         let (over, beyond) = (AtomicBool::new(true), Arc::default());
-        write(&file, &channel.receiver(), &over, &beyond).expect("it is written");
+        let place = Place::of(&file, &*file, &beyond);
+        write(place, &channel.receiver(), &over);
         let kept = Kept {
             file,
             channel: channel.receiver(),
             beyond,
         };
-        let mut came = Vec::new();
-        loop {
-            let (bytes, dropped) = kept.piece(came.len() as u64).expect("a piece");
-            assert_eq!(dropped, 3);
-            if bytes.is_empty() {
-                break;
+        assert_eq!(fetched(&kept), (samples, 3));
+    }
+
+    /// A disk with room for so many bytes.
+    struct Disk<'f> {
+        file: &'f File,
+        room: usize,
+    }
+
+    impl Write for Disk<'_> {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let taken = bytes.len().min(self.room);
+            if taken == 0 {
+                return Err(io::ErrorKind::StorageFull.into());
             }
-            came.extend(bytes);
+            self.room -= taken;
+            self.file.write_all(&bytes[..taken]).map(|()| taken)
         }
-        let (chunks, rest) = came.as_chunks::<{ RequestSample::BYTES }>();
-        let came: Vec<RequestSample> = chunks.iter().map(RequestSample::from_bytes).collect();
-        assert!(rest.is_empty());
-        assert_eq!(came, samples);
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_full_disk_keeps_whole_requests_and_all_others_are_dropped() {
+        // It is full within a block, and when the last of all is written.
+        for (room, whole) in [(100_000, 100_000 / RequestSample::BYTES as u64), (50, 1)] {
+            for ends in [5, 40_000] {
+                let channel = SampleChannel::default();
+                let file = Arc::new(nameless().expect("a folder"));
+                channel.of_elsewhere(samples(0, ends), 3);
+                channel.of_elsewhere(samples(ends, ends + 7), 0);
+                let (over, beyond) = (AtomicBool::new(true), Arc::default());
+                let disk = Disk { file: &file, room };
+                let place = Place::of(&file, disk, &beyond);
+                write(place, &channel.receiver(), &over);
+                let kept = Kept {
+                    file,
+                    channel: channel.receiver(),
+                    beyond,
+                };
+                let whole = whole.min(ends + 7);
+                let expected = (samples(0, whole), 3 + ends + 7 - whole);
+                assert_eq!(fetched(&kept), expected, "{room} bytes of {ends}");
+            }
+        }
     }
 }

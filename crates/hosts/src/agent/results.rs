@@ -19,6 +19,8 @@ use wallfinder_protocol::FRAME_BYTES_MAX;
 const RESULTS_MAX: usize = 64;
 /// What a file ends with that is locked while its load goes on.
 const UNDER_WAY: &str = "under-way";
+/// What a file ends with that a result is written to.
+const FRESH: &str = "new";
 
 /// The results of one session of an agent, beside those of others.
 #[derive(Debug, Clone)]
@@ -39,9 +41,11 @@ impl Results {
         let mut bytes = [0; 12];
         let filled = SystemRandom::new().fill(&mut bytes);
         filled.map_err(|_| io::Error::other("this machine has no random numbers"))?;
-        // Of agents that were killed.
+        // Of agents that were killed: a result is written while its load counts as under way.
         for path in fs::read_dir(folder)?.flatten().map(|entry| entry.path()) {
-            if path.extension().is_some_and(|end| end == UNDER_WAY) && !is_locked(&path) {
+            let end = path.extension();
+            let is_unfinished = end.is_some_and(|end| end == UNDER_WAY || end == FRESH);
+            if is_unfinished && !is_locked(&path.with_extension(UNDER_WAY)) {
                 let _ = fs::remove_file(path);
             }
         }
@@ -74,7 +78,7 @@ impl Results {
     /// Puts the result of the load of this request on disk.
     pub(super) fn keep(&self, number: u64, measured: &Measured) -> io::Result<()> {
         let path = self.folder.join(format!("{}-{number}", self.session));
-        let fresh = path.with_extension("new");
+        let fresh = path.with_extension(FRESH);
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600);
         let written = options.open(&fresh).and_then(|mut file| {
@@ -218,6 +222,25 @@ mod tests {
         assert!(later.recall(&format!("{}-9", first.session())).is_err());
         let _ = Results::open(&folder).unwrap();
         assert!(!left.exists());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_result_that_was_half_written_goes_once_its_agent_is_gone() {
+        let folder = std::env::temp_dir().join(format!("wf-half-written-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&folder);
+        let first = Results::open(&folder).unwrap();
+        let goes_on = first.begin(7).unwrap();
+        let half = folder.join(format!("{}-7.{FRESH}", first.session()));
+        fs::write(&half, "{").unwrap();
+        let _ = Results::open(&folder).unwrap();
+        assert!(half.exists(), "it is being written");
+        drop(goes_on);
+        first.keep(8, &measured(5.0)).unwrap();
+        let _ = Results::open(&folder).unwrap();
+        assert!(!half.exists());
+        let whole = first.recall(&format!("{}-8", first.session()));
+        assert!(whole.unwrap().is_some(), "a whole one stays");
         fs::remove_dir_all(&folder).unwrap();
     }
 

@@ -23,6 +23,7 @@ use wallfinder_wire::mix::Known;
 use super::kept::{Keeping, Kept};
 use super::results::Results;
 use super::telling::Telling;
+use crate::partial::Partial;
 
 /// How long the conductor may take between that a load is ready and that it begins.
 const BEGIN_WAIT_MAX: Duration = Duration::from_secs(60);
@@ -32,20 +33,42 @@ const LOOK_WAIT_MAX: Duration = Duration::from_secs(1);
 const AHEAD_MAX_NS: u64 = 60_000_000_000;
 const BUSY: &str = "a load is under way";
 const PROCEED_LOOK_EVERY: Duration = Duration::from_millis(1);
+/// How much is written at a time: that it was taken is a sign that somebody reads.
+const WRITE_BYTES: usize = 64 << 10;
 
 /// Where an agent's words go, from whichever thread.
 #[derive(Clone)]
-pub(super) struct Output(Arc<Mutex<Box<dyn Write + Send>>>);
+pub(super) struct Output {
+    to: Arc<Mutex<Box<dyn Write + Send>>>,
+    /// Of what is written now.
+    partial: Arc<Partial>,
+}
 
 impl Output {
     pub(super) fn of(output: impl Write + Send + 'static) -> Output {
-        Output(Arc::new(Mutex::new(Box::new(output))))
+        Output {
+            to: Arc::new(Mutex::new(Box::new(output))),
+            partial: Arc::default(),
+        }
     }
 
     pub(super) fn bytes(&self, bytes: &[u8]) -> Result<(), String> {
-        let mut output = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let written = output.write_all(bytes).and_then(|()| output.flush());
+        let mut to = self.to.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pieces = bytes.chunks(WRITE_BYTES);
+        let written = pieces.try_for_each(|piece| {
+            to.write_all(piece)?;
+            self.partial.passed(clock::boottime_ns());
+            std::io::Result::Ok(())
+        });
+        self.partial.ended();
+        let written = written.and_then(|()| to.flush());
         written.map_err(|error| format!("the controller hears nothing: {error}"))
+    }
+
+    /// When a part was taken last of what is not all written, where that was after this instant of the clock that goes on
+    /// while a machine sleeps.
+    pub(super) fn taken_after(&self, after_ns: u64) -> Option<u64> {
+        self.partial.passed_after(after_ns)
     }
 
     pub(super) fn reply(&self, number: u64, answer: Result<Answer, Refusal>) -> Result<(), String> {
@@ -371,7 +394,9 @@ fn all(told: &Receiver<Task>, output: &Output, results: Option<&Results>, is_bus
                     hear(progress, &conducted, output);
                 }
                 let measured = measured.map_err(|error| error.to_string())?;
-                keeping.map_or(Ok(()), Keeping::finish)?;
+                if let Some(Err(why)) = keeping.map(Keeping::finish) {
+                    tracing::warn!(%why, "requests kept one by one are lost");
+                }
                 let kept = kept.map_or(Ok(()), |(number, results)| results.keep(number, &measured));
                 // It is told all the same.
                 if let Err(error) = kept {

@@ -8,7 +8,9 @@ use wallfinder_engine::ExperimentWindow;
 use wallfinder_model::drive::Share;
 use wallfinder_model::scenario::Io;
 use wallfinder_model::{Arrival, Rate};
+use wallfinder_wire::Exchange;
 use wallfinder_wire::http1::Request;
+use wallfinder_wire::mix::{Mix, Order, Replay, Row, Table};
 
 use super::*;
 use crate::LoadHere;
@@ -247,6 +249,79 @@ fn a_counted_load_adds_up_to_the_last_request_on_every_host_and_in_all() {
         heard[..2],
         [Progress::Ready, Progress::Starts { .. }]
     ));
+}
+
+/// One request, filled in with so many rows, each of which is used once.
+fn rows_used_once(rows: usize) -> Mix {
+    let mut mix = Mix::of_requests([("a", 1, Request::get("test", "/"))]);
+    let row = |nth: usize| Row(vec![nth.to_string().into_bytes()]);
+    mix.tables.push(Table {
+        name: "rows".to_owned(),
+        order: Order::Once,
+        columns: vec!["n".to_owned()],
+        cells: (0..rows).map(row).collect::<Vec<_>>().into(),
+    });
+    mix.flows[0].walks = Some(0);
+    mix
+}
+
+#[test]
+fn rows_that_are_used_once_end_a_load_on_each_host_apart_and_none_is_lost() {
+    const PAUSE_MS: u64 = 100;
+    let (fleet, mut spec) = fleet(2, None, OnLostClient::Mark);
+    spec.request = Exchange::Mix(Box::new(rows_used_once(40)));
+    // Two connections of the first host, and one of the second, which takes twice as long.
+    spec.load.connections = 3;
+    spec.load.arrival = Arrival::Closed {
+        think: Nanos::from_millis(PAUSE_MS),
+    };
+    spec.load.warmup = Nanos(0);
+    spec.load.stop.after = Nanos::from_secs(30);
+    let (mut began, mut closed) = (None, None);
+    let signals = Arc::new(Signals::default());
+    let measured = fleet.drive(&spec, &signals, &mut |progress| match progress {
+        Progress::Starts { .. } => began = Some(Instant::now()),
+        Progress::Edge(Edge::Close) => closed = Some(Instant::now()),
+        _ => {}
+    });
+    let measured = measured.expect("they run");
+    assert_eq!(measured.counts.answered, 40);
+    for client in &measured.clients {
+        assert_eq!(client.lost, None);
+        assert_eq!(client.counts.answered, 20, "{client:?}");
+    }
+    assert!(!measured.io.is_empty());
+    let took = closed.expect("it closed") - began.expect("it began");
+    let last = Duration::from_millis(19 * PAUSE_MS);
+    assert!(took >= last, "the last host was not done after {took:?}");
+}
+
+#[test]
+fn a_log_that_does_not_begin_again_ends_a_load_and_no_host_is_lost() {
+    let (fleet, mut spec) = fleet(2, None, OnLostClient::Mark);
+    let at_ns: Vec<u64> = (0..30).map(|nth| nth * 10_000_000).collect();
+    let mut mix = Mix::of_requests([("a", 1, Request::get("test", "/"))]);
+    spec.load.arrival = Arrival::Replay {
+        requests: at_ns.len() as u64,
+        over: Nanos(at_ns[at_ns.len() - 1]),
+        speed: 1.0,
+        again: false,
+    };
+    mix.replay = Some(Replay {
+        flows: vec![0; at_ns.len()],
+        at_ns,
+        again_after_ns: None,
+    });
+    spec.request = Exchange::Mix(Box::new(mix));
+    spec.load.warmup = Nanos(0);
+    spec.load.stop.after = Nanos::from_secs(30);
+    let (measured, _) = driven(&fleet, &spec);
+    let measured = measured.expect("they run");
+    assert_eq!(measured.counts.answered, 30);
+    assert!(measured.window_to_ns < 10_000_000_000, "it ended early");
+    let mut clients = measured.clients.iter();
+    assert!(clients.all(|client| client.lost.is_none()));
+    assert!(!measured.io.is_empty());
 }
 
 #[test]

@@ -4,7 +4,8 @@
 //! for a while slows both. The ratio of a round is B's value over A's; the centre is that
 //! of the rounds' logarithms, and a difference is shown only where the interval leaves 1
 //! out after Holm's correction for the number of measures. No difference shown is not the
-//! same as no difference: the interval says how large one could be.
+//! same as no difference: the interval says how large one could be. A quantile that requests
+//! without an answer could move is a lower bound: its round is left out.
 //!
 //! A bound on B's cost is about throughput alone and was declared before anything was measured: its
 //! 95 % interval is taken as it is. A setting of the host that shows no sign of having acted makes
@@ -16,6 +17,7 @@ use wallfinder_model::record::{Ab, CostOutcome, Histogram, Ratio, Sign, SignKind
 
 use super::estimate::{ALPHA, Estimate, estimate, holm};
 use super::pace::{self, Pace, Point};
+use crate::compare::{is_told, is_told_of_kind};
 use crate::cost;
 use crate::finite::{known, median, positive};
 
@@ -125,15 +127,9 @@ const MEASURES: [Measure<'static>; 7] = [
     measure(THROUGHPUT, Answers::Falls, &|step| {
         positive(step.throughput)
     }),
-    measure("p50", Answers::Grows, &|step| {
-        quantile(step.latency.as_ref(), "p50")
-    }),
-    measure("p99", Answers::Grows, &|step| {
-        quantile(step.latency.as_ref(), "p99")
-    }),
-    measure("p99.9", Answers::Grows, &|step| {
-        quantile(step.latency.as_ref(), "p99.9")
-    }),
+    measure("p50", Answers::Grows, &|step| told(step, "p50")),
+    measure("p99", Answers::Grows, &|step| told(step, "p99")),
+    measure("p99.9", Answers::Grows, &|step| told(step, "p99.9")),
     measure("server-cpu", Answers::Grows, &|step| {
         cost::per_answer(step).server_cpu_ns
     }),
@@ -147,6 +143,12 @@ const MEASURES: [Measure<'static>; 7] = [
 
 /// Requests of a mix that are compared by name, at the most.
 const NAMED_MAX: usize = 40;
+
+/// A quantile of a step's latency; `None` where it is a lower bound.
+fn told(step: &Step, name: &str) -> Option<f64> {
+    let ns = quantile(step.latency.as_ref(), name)?;
+    is_told(step, name).then_some(ns)
+}
 
 fn quantile(latency: Option<&Histogram>, name: &str) -> Option<f64> {
     let latency = latency?;
@@ -189,7 +191,8 @@ fn by_name(steps: &[Step], order: &[(u32, bool)]) -> Vec<Ratio> {
             .map(|kind| {
                 let of = move |step: &Step| {
                     let own = step.requests.iter().find(|other| other.name == kind.name)?;
-                    quantile(own.latency.as_ref(), quantile_name)
+                    let ns = quantile(own.latency.as_ref(), quantile_name)?;
+                    is_told_of_kind(step, own, quantile_name).then_some(ns)
                 };
                 let of: Own<'_> = Box::new(of);
                 (format!("{quantile_name} of {}", kind.name), of)
@@ -331,10 +334,11 @@ fn pairs(values: &[Option<f64>], order: &[(u32, bool)]) -> Vec<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use wallfinder_model::record::CostBound;
+    use wallfinder_model::record::{CostBound, Drained, RequestKind};
 
     use super::*;
     use crate::double::{Noise, a_step};
+    use crate::histogram;
 
     /// Rounds of two settings with so much noise; B's throughput is `effect` times A's.
     fn rounds(effect: f64, noise: &mut Noise) -> (Vec<Step>, Vec<(u32, bool)>) {
@@ -397,6 +401,50 @@ mod tests {
         assert_eq!(ratios(&steps, &order)[0].rounds, 4);
         steps.truncate(4);
         assert!(ratios(&steps, &order).is_empty());
+    }
+
+    /// Rounds in which B's answers come in half the time, and so many of its requests have none.
+    fn rounds_with_lost(lost: u64) -> (Vec<Step>, Vec<(u32, bool)>) {
+        let order = order_of_rounds(5, 8);
+        let mut noise = Noise::new(13);
+        let mut step = |is_b: bool| {
+            let (each_ns, lost) = if is_b { (500.0, lost) } else { (1_000.0, 0) };
+            let each_ns = each_ns * (0.02 * noise.gauss()).exp();
+            let values = (0..2_000_u32).map(|n| 500_000 + (f64::from(n) * each_ns) as u64);
+            let latency = histogram::tests::of(values).to_record();
+            let request = RequestKind {
+                name: "search".to_owned(),
+                sent: 2_000 + lost,
+                answered: 2_000,
+                latency: Some(latency.clone()),
+                ..RequestKind::default()
+            };
+            let whole = a_step().with(|step| {
+                step.latency = Some(latency);
+                step.requests.push(request);
+                step.drained = Some(Drained {
+                    in_flight: lost,
+                    oldest_ns: 5_000_000_000,
+                    ..Drained::default()
+                });
+            });
+            whole.build()
+        };
+        let steps = order.iter().map(|(_, is_b)| step(*is_b)).collect();
+        (steps, order)
+    }
+
+    #[test]
+    fn a_tail_that_is_a_lower_bound_is_not_compared() {
+        let names = ["p50", "p99", "p50 of search", "p99 of search"];
+        let compared = |lost: u64| {
+            let (steps, order) = rounds_with_lost(lost);
+            let ratios = ratios(&steps, &order);
+            names.map(|name| ratios.iter().any(|ratio| ratio.measure == name))
+        };
+        assert_eq!(compared(0), [true; 4]);
+        // One in fifty of B's requests: more than are beyond the 99th percentile.
+        assert_eq!(compared(40), [true, false, true, false]);
     }
 
     #[test]

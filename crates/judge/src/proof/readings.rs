@@ -113,6 +113,8 @@ pub(super) struct Reading {
     /// What was measured and the share of processors that were at work, where that share bounds the
     /// elasticity to their speed below what was measured.
     pub(super) over_use: Option<(Estimate, f64)>,
+    /// What was measured, where the centre is held to the processors at work and the rest may be chance.
+    by_chance: Option<Estimate>,
     pub(super) doses: Vec<AtDose>,
     /// How much larger it may be than it reads, where what is taken feeds the other side.
     pub(super) fed: f64,
@@ -190,7 +192,10 @@ impl Reading {
                 // Squeezing more never costs less: below nothing there is nothing to look for.
                 (low.max(all_low).min(0.0), all_high.max(0.0))
             }
-            None => (low, high + self.fed),
+            None => {
+                let read = self.by_chance.map_or(high, |read| read.interval(ALPHA).1);
+                (low, high.max(read) + self.fed)
+            }
         }
     }
 
@@ -313,8 +318,11 @@ impl Reading {
             return;
         }
         if self.interval().0 <= most {
-            // What is above may be chance.
-            self.local.value = self.local.value.min(cores);
+            // What is above may be chance: the interval says how much was measured all the same.
+            if self.local.value > cores {
+                self.by_chance = Some(self.local);
+                self.local.value = cores;
+            }
             return;
         }
         let held = |estimate: Estimate| Estimate {
@@ -566,6 +574,7 @@ fn reading<'d>(
         disagree,
         gap,
         over_use: None,
+        by_chance: None,
         p: 1.0,
         level,
         doses,
@@ -674,8 +683,11 @@ mod tests {
         assert!((0.3..0.4).contains(&read), "{reading:?}");
         reading.bound_by_use(0.31);
         assert_eq!(reading.value(), read);
+        let measured = reading.interval().1;
         reading.bound_by_use(0.26);
         assert_eq!((reading.value(), reading.over_use), (0.26, None));
+        // How much was measured is within the interval: less is not excluded.
+        assert_eq!(reading.interval().1, measured);
     }
 
     /// A processor less of two leaves a half, whatever was asked for.

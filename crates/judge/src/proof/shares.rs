@@ -20,6 +20,8 @@ const IDLE: f64 = 0.85;
 const FULL: f64 = 0.98;
 /// Use above which halving a resource must cost throughput.
 const SHOULD_BIND: f64 = 0.6;
+/// Of what several at once lost, in logarithms: one that lost less than this is no measure of what it costs.
+const TAKEN_MIN: f64 = 0.8;
 /// Squeezes share their shams, so that their sum is less certain than if they did not.
 const SHARED_SHAMS: f64 = 1.15;
 
@@ -137,8 +139,12 @@ pub(super) fn residual(case: &Case) -> Option<Estimate> {
         .into_iter()
         .filter(|wall| *wall != Wall::Concurrency && *wall != Wall::ServerSerial);
     let together = case.readings.bounding();
+    // One of which less was taken than of the others cost less beside them than it would alone.
     let is_within = |reading: &&Reading| {
-        together.is_some_and(|several| several.squeezes.contains(&reading.squeeze))
+        together.is_some_and(|several| {
+            several.squeezes.contains(&reading.squeeze)
+                && several.x_of(reading.squeeze).abs() >= TAKEN_MIN * several.effect.x.abs()
+        })
     };
     let alone = rates
         .filter_map(|wall| stronger(case, wall))

@@ -246,19 +246,38 @@ fn answered(
         low: 1.0,
         high: 1.0,
     };
+    // What is in flight is no rate: it does not sum up with them.
+    let rates = walls.iter().filter(|wall| **wall != Wall::Concurrency);
+    let of_walls = rates.flat_map(|wall| squeezes_of(*wall));
+    let of_walls = of_walls.filter_map(|squeeze| verdict.elasticities.get(squeeze.label()));
+    let strongest = of_walls.max_by(|a, b| a.value.total_cmp(&b.value));
     for (squeeze, factor) in changes {
         let own = walls
             .iter()
             .any(|wall| squeezes_of(*wall).contains(squeeze));
+        let widens = *factor > 1.0;
+        // What others do while a processor is stopped is delay, which a faster one does not take away.
+        let reading = readings.and_then(|readings| readings.get(*squeeze));
+        if widens && reading.is_some_and(|reading| reading.over_use.is_some()) {
+            continue;
+        }
         let measured = verdict.elasticities.get(squeeze.label());
-        let (value, low, high) = match measured {
+        let (mut value, mut low, mut high) = match measured {
             Some(e) if e.low >= ELASTICITY_MIN => (e.value, e.low, e.high),
             None if own => (1.0, 1.0, 1.0),
             _ => continue,
         };
+        // What is no wall may bind when it is squeezed. Widened, it brings what the wall leaves, for
+        // elasticities to rates sum to one.
+        if let Some(wall) = strongest.filter(|_| widens && !own && verdict.wall != Wall::CoLimited)
+        {
+            let left = (1.0 - wall.value).max(0.0);
+            (value, low) = (value.min(left), low.min(left));
+            high = high.min((1.0 - wall.low).max(left));
+        }
         // Nothing gains more than in proportion by being widened; a wall that answers more
         // than its dose may well lose more.
-        let most = if *factor > 1.0 { 1.0 } else { 2.0 };
+        let most = if widens { 1.0 } else { 2.0 };
         let power = |e: f64| factor.powf(e.clamp(0.0, most));
         by.ratio *= power(value);
         by.low *= power(low).min(power(high));

@@ -28,13 +28,14 @@ const TELLING: &[&str] = &[
     "password",
     "pwd",
     "secret",
+    "sessid",
     "session",
     "signature",
     "token",
 ];
 
 /// Whole names of the same sort: as parts they stand in too many others.
-const TELLING_WHOLE: &[&str] = &["otp", "pass", "pin", "pw", "sig"];
+const TELLING_WHOLE: &[&str] = &["otp", "pass", "pin", "pw", "sid", "sig"];
 
 /// A command without its secrets, quoted as a shell reads it.
 pub fn command(command: &str) -> Result<String, CommandError> {

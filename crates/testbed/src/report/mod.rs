@@ -5,7 +5,8 @@
 //! from the tools themselves.
 //!
 //! Throughput is that of good answers (2xx and 3xx, or gRPC's OK). Several tools print a
-//! headline that counts failures too: [`DriverReport::headline`] keeps it.
+//! headline that counts failures too, or that is an average of something else:
+//! [`DriverReport::headline`] keeps it.
 
 mod json_tools;
 mod text;
@@ -16,6 +17,9 @@ use std::collections::BTreeMap;
 use wallfinder_model::record::Histogram;
 
 use crate::driver::DriverKind;
+
+/// A rate that is larger than what was counted over the time by more than this is none.
+const LATE_MIN: f64 = 1.1;
 
 /// One tool's account of one run.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -89,6 +93,13 @@ impl DriverReport {
         bad.fold(self.requests, |good, (_, count)| {
             good.saturating_sub(*count)
         })
+    }
+
+    /// What the tool prints, where that is more than what it counted came to in its time.
+    pub fn overstated(&self) -> Option<f64> {
+        let printed = self.headline?;
+        let is_more = self.good_of(printed, self.requests) > LATE_MIN * self.throughput;
+        (is_more && self.good() > 0).then_some(printed)
     }
 
     /// The latency as a record holds it: without the histogram itself.

@@ -64,6 +64,19 @@ fn runs_without_failures_are_read() {
     }
 }
 
+/// A full event loop takes its samples of a second late: one for both of two seconds here.
+#[test]
+fn an_average_of_samples_that_came_late_is_no_throughput() {
+    let text = String::from_utf8(fixture("autocannon-ok")).unwrap();
+    let late = text.replace("\"average\":25488", "\"average\":50967");
+    assert_ne!(late, text);
+    let read = parse(kind_of("autocannon-ok"), late.as_bytes(), b"").unwrap();
+    assert_eq!(read.headline, Some(50_967.0));
+    assert_eq!(read.throughput.round(), (50_967.0f64 / 2.03).round());
+    assert_eq!(read.overstated(), Some(50_967.0));
+    assert_eq!(report("autocannon-ok").overstated(), None);
+}
+
 #[test]
 fn failures_are_told_by_class_and_are_no_throughput() {
     for (name, requests, errors, throughput) in [

@@ -2,13 +2,14 @@
 
 use wallfinder_model::traffic::{Part, Request, Traffic};
 
+use super::url::Url;
 use super::{
     FORM, Imported, IsSecret, Secrets, as_body, body_without_secrets, encoded, fields, literal,
     request, set_type, strange_bodies, without_secrets,
 };
 
 /// Flags without a value that say nothing of the request.
-const SILENT: [&str; 20] = [
+const SILENT: [&str; 19] = [
     "-s",
     "--silent",
     "-S",
@@ -28,7 +29,6 @@ const SILENT: [&str; 20] = [
     "--no-buffer",
     "--http1.1",
     "--http2",
-    "-g",
 ];
 /// Those with a value.
 const SILENT_WITH_VALUE: [&str; 16] = [
@@ -64,7 +64,10 @@ pub fn from_curl(words: &[String], is_secret: IsSecret<'_>) -> Result<Imported, 
     let mut given: Vec<(String, String)> = Vec::new();
     let mut data: Vec<Data> = Vec::new();
     let mut parts = Vec::new();
+    // Fields that curl is told to leave out.
+    let mut unset: Vec<String> = Vec::new();
     let (mut is_query, mut is_head, mut follows) = (false, false, false);
+    let mut is_literal = false;
     while let Some(word) = words.next() {
         let (flag, attached) = split(word);
         let mut value = || {
@@ -80,7 +83,10 @@ pub fn from_curl(words: &[String], is_secret: IsSecret<'_>) -> Result<Imported, 
                 let (name, value) = header
                     .split_once(':')
                     .ok_or_else(|| format!("{flag} is no header field: it has no colon"))?;
-                given.push((name.trim().to_owned(), value.trim().to_owned()));
+                match (name.trim(), value.trim()) {
+                    (name, "") => unset.push(name.to_ascii_lowercase()),
+                    (name, value) => given.push((name.to_owned(), value.to_owned())),
+                }
             }
             "-d" | "--data" | "--data-ascii" | "--data-binary" => data.push(Data::Given(value()?)),
             "--data-raw" => data.push(Data::Plain(value()?)),
@@ -108,6 +114,7 @@ pub fn from_curl(words: &[String], is_secret: IsSecret<'_>) -> Result<Imported, 
             "-G" | "--get" => is_query = true,
             "-I" | "--head" => is_head = true,
             "-L" | "--location" => follows = true,
+            "-g" | "--globoff" => is_literal = true,
             "--url" => set_once(&mut url, value()?)?,
             flag if SILENT.contains(&flag) => {}
             flag if SILENT_WITH_VALUE.contains(&flag) => drop(value()?),
@@ -120,7 +127,19 @@ pub fn from_curl(words: &[String], is_secret: IsSecret<'_>) -> Result<Imported, 
         }
     }
     let url = url.ok_or("the command has no URL")?;
-    let (origin, mut target) = place(&url);
+    let url = match Url::of(&url) {
+        Some(_) => url,
+        None => format!("http://{url}"),
+    };
+    let url = Url::of(&url).ok_or("the command has no URL")?;
+    if url.has_user {
+        secrets.note("the user of the URL");
+    }
+    let origin = format!("{}://{}", url.scheme, url.host);
+    let mut target = match is_literal {
+        true => url.target(),
+        false => without_patterns(&url.target())?,
+    };
     let of_files = data.iter().filter(|data| data.is_file()).count();
     if of_files > 0 && (is_query || data.len() > 1) {
         return Err(
@@ -150,7 +169,9 @@ pub fn from_curl(words: &[String], is_secret: IsSecret<'_>) -> Result<Imported, 
     kind.follow = follows.then_some(5);
     let mut left_out = Vec::new();
     if !data.is_empty() {
-        set_type(&mut kind.header, FORM);
+        if !unset.iter().any(|name| name == "content-type") {
+            set_type(&mut kind.header, FORM);
+        }
         kind.body = match data.as_slice() {
             [file] if file.is_file() => Some(file.text().to_owned()),
             all => body_without_secrets(&joined(all), is_secret, &mut secrets)
@@ -164,7 +185,7 @@ pub fn from_curl(words: &[String], is_secret: IsSecret<'_>) -> Result<Imported, 
             request: vec![kind],
             ..Traffic::default()
         },
-        origin,
+        origin: Some(origin),
         left_out,
     })
 }
@@ -232,7 +253,8 @@ fn apart(words: &[String]) -> Vec<String> {
             // Values of long flags are no flags, whatever they begin with.
             let takes_value = !is_value && word.starts_with("--") && !word.contains('=');
             let has_none = SILENT.contains(&word.as_str())
-                || ["--compressed", "--get", "--head", "--location"].contains(&word.as_str());
+                || ["--compressed", "--get", "--head", "--location"].contains(&word.as_str())
+                || word == "--globoff";
             is_value = takes_value && !has_none;
             all.push(word.clone());
             continue;
@@ -267,19 +289,25 @@ fn split(word: &str) -> (&str, Option<&str>) {
     }
 }
 
-/// The origin of a URL, and what is behind it.
-fn place(url: &str) -> (Option<String>, String) {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("http", url));
-    let rest = rest.split('#').next().unwrap_or_default();
-    let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    let host = rest[..end].rsplit('@').next().unwrap_or_default();
-    let path = &rest[end..];
-    let path = if path.starts_with('/') {
-        path.to_owned()
-    } else {
-        format!("/{path}")
-    };
-    (Some(format!("{scheme}://{host}")), path)
+/// A path as curl reads it: a bracket or a brace begins a pattern, which asks for several, unless a backslash precedes.
+fn without_patterns(path: &str) -> Result<String, String> {
+    let mut all = String::with_capacity(path.len());
+    let mut letters = path.chars().peekable();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => {
+                let kept = letters.next_if(|next| "[]{}".contains(*next));
+                all.push(kept.unwrap_or('\\'));
+            }
+            '[' | '{' => {
+                return Err(format!(
+                    "the URL has a pattern of curl at `{letter}`: name one path, or add -g where it stands for itself"
+                ));
+            }
+            plain => all.push(plain),
+        }
+    }
+    Ok(all)
 }
 
 /// `name=value;type=text/plain`, `name=@file;type=image/png`.
@@ -307,6 +335,11 @@ fn part(
     }
     let mut words = value.split(';');
     let first = words.next().unwrap_or_default();
+    if first.trim_start_matches('@').starts_with('"') {
+        return Err(format!(
+            "-F {name} has a value in quotes: write it without, or into the traffic file"
+        ));
+    }
     match first.strip_prefix('@') {
         Some(file) => part.file = Some(file.into()),
         None => set_value(&mut part, first, is_secret, secrets),
@@ -412,6 +445,39 @@ mod tests {
     }
 
     #[test]
+    fn the_path_is_the_one_that_curl_would_ask_for() {
+        for (line, origin, path) in [
+            (
+                "h/login?next=https://x/cart",
+                "http://h",
+                "/login?next=https://x/cart",
+            ),
+            ("https://h?u=http://a/b#c", "https://h", "/?u=http://a/b"),
+            // So a browser copies `?x[]={a}`.
+            (r"h/a?x\[\]=\{a\}\b", "http://h", r"/a?x[]={{a}}\b"),
+            ("-g|h/a[1]", "http://h", "/a[1]"),
+            ("--globoff|h/{a}", "http://h", "/{{a}}"),
+            ("http://[::1]:80/a", "http://[::1]:80", "/a"),
+        ] {
+            let made = of(&format!("curl|{line}")).expect(line);
+            assert_eq!(made.origin.as_deref(), Some(origin));
+            let kind = &made.traffic.request[0];
+            assert_eq!(kind.get.as_deref(), Some(path), "{line}");
+        }
+        for line in ["curl|h/a[1-3]", "curl|h/{a,b}"] {
+            let why = of(line).expect_err(line);
+            assert!(why.contains("-g"), "{why}");
+        }
+    }
+
+    #[test]
+    fn fields_that_curl_leaves_out_are_not_sent_empty() {
+        let made = of("curl|h/a|-d|a=1|-H|Accept:|-H|content-type: |-H|X-A: b").unwrap();
+        let header = &made.traffic.request[0].header;
+        assert_eq!(*header, [("x-a".to_owned(), "b".to_owned())].into());
+    }
+
+    #[test]
     fn what_is_not_known_is_named() {
         assert!(of("curl|-s").expect_err("no URL").contains("no URL"));
         for (line, part) in [
@@ -421,9 +487,12 @@ mod tests {
             ("curl|h|-G|-d|@f", "-d @FILE"),
             ("curl|h|--data-urlencode|a@f", "names a file"),
             ("curl|h|-F|a=<f", "-F a=<FILE"),
+            ("curl|h|-F|a=\"b;c\"", "-F a has a value in quotes"),
         ] {
             assert!(of(line).expect_err(line).contains(part), "{line}");
         }
+        let user = of("curl|http://me:s3@h/").unwrap().written();
+        assert!(user.contains("the user of the URL") && !user.contains("s3"));
         assert!(
             of("curl|h|-H")
                 .expect_err("no value")

@@ -7,6 +7,7 @@ use wallfinder_model::traffic::{Request, Session, Traffic};
 use wallfinder_wire::mix::KINDS_MAX;
 
 use super::stamps::{nanos, stamp};
+use super::url::Url;
 use super::{
     Imported, IsSecret, Log, Logged, Secrets, as_body, body_without_secrets, counted, fields,
     request, route, set_type, strange_bodies, unused, without_secrets,
@@ -17,7 +18,8 @@ const PAUSE_MIN_NS: u64 = 500_000_000;
 
 /// An entry, as far as it is looked at.
 struct Entry<'h> {
-    at_ns: u64,
+    /// `None`: it does not say, or not in which zone.
+    at_ns: Option<u64>,
     took_ns: u64,
     method: &'h str,
     origin: String,
@@ -29,34 +31,59 @@ struct Entry<'h> {
 enum Body {
     /// Its type, and its text.
     Text(String, String),
-    /// Parts that are files, of which a HAR has the names.
-    Files,
+    /// One that a HAR does not hold, such as parts that are files, of which it has the names.
+    NotHeld,
 }
 
 impl Entry<'_> {
+    /// `None`: there was none.
     fn body(&self) -> Option<Body> {
-        let data = self.request.get("postData")?;
-        let mime = data
-            .get("mimeType")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        let text = data.get("text").and_then(Value::as_str);
-        let form = || {
-            let params = data.get("params")?.as_array()?;
-            let pair = |param: &Value| {
-                let value = param.get("value").and_then(Value::as_str);
-                let name = param.get("name")?.as_str()?;
-                Some(super::pair(name, value?))
-            };
-            params.iter().map(pair).collect::<Option<Vec<String>>>()
+        let data = self.request.get("postData");
+        let Some(data) = data.filter(|data| !data.is_null()) else {
+            return self.has_length().then_some(Body::NotHeld);
         };
-        let has_params = data.get("params").is_some();
-        let text = text.map(str::to_owned);
-        match text.or_else(|| form().map(|pairs| pairs.join("&"))) {
-            Some(text) => Some(Body::Text(mime.to_owned(), text)),
-            None => has_params.then_some(Body::Files),
-        }
+        let text = |key: &str| data.get(key).and_then(Value::as_str);
+        let mime = text("mimeType").unwrap_or_default();
+        let params = data.get("params").and_then(Value::as_array);
+        let found = match (text("text"), params) {
+            (None | Some(""), Some(params)) => form(mime, params),
+            (text, _) => text.map(str::to_owned),
+        };
+        let is_held = |text: &String| !text.is_empty() || !self.has_length();
+        Some(match found.filter(is_held) {
+            Some(text) => Body::Text(mime.to_owned(), text),
+            None => Body::NotHeld,
+        })
     }
+
+    /// Whether it says that its body had bytes.
+    fn has_length(&self) -> bool {
+        let size = self.request.get("bodySize").and_then(Value::as_i64);
+        let mut given = self.given();
+        let said = given.find(|(name, _)| name.eq_ignore_ascii_case("content-length"));
+        let said = said.and_then(|(_, value)| value.trim().parse().ok());
+        size.max(said).is_some_and(|bytes| bytes > 0)
+    }
+
+    /// Its fields.
+    fn given(&self) -> impl Iterator<Item = (&str, &str)> {
+        let given = self.request.get("headers").and_then(Value::as_array);
+        given
+            .into_iter()
+            .flatten()
+            .filter_map(|field| Some((field.get("name")?.as_str()?, field.get("value")?.as_str()?)))
+    }
+}
+
+/// Parameters as the body of a form. `None`: they are parts, or one has no value.
+fn form(mime: &str, params: &[Value]) -> Option<String> {
+    let pair = |param: &Value| {
+        let value = param.get("value").and_then(Value::as_str);
+        let name = param.get("name")?.as_str()?;
+        Some(super::pair(name, value?))
+    };
+    let pairs = params.iter().map(pair).collect::<Option<Vec<String>>>()?;
+    (!mime.starts_with("multipart/")).then(|| pairs.join("&"))
 }
 
 /// What there is of one origin: the one that was asked most.
@@ -101,7 +128,7 @@ fn read(har: &Value) -> Result<Har<'_>, String> {
     if strange > 0 {
         left_out.push(format!(
             "{} without a URL of http",
-            counted(strange, "entry")
+            counted(strange, "request")
         ));
     }
     if sockets > 0 {
@@ -110,31 +137,29 @@ fn read(har: &Value) -> Result<Har<'_>, String> {
             counted(sockets, "WebSocket")
         ));
     }
-    let mut entries: Vec<Entry<'_>> = all
-        .into_iter()
-        .filter(|entry| entry.origin == origin)
-        .collect();
-    entries.sort_by_key(|entry| entry.at_ns);
+    // What has no time stays behind what it stands behind.
+    let mut last_ns = 0;
+    let mut entries: Vec<(u64, Entry<'_>)> = Vec::new();
+    for entry in all.into_iter().filter(|entry| entry.origin == origin) {
+        last_ns = entry.at_ns.unwrap_or(last_ns);
+        entries.push((last_ns, entry));
+    }
+    entries.sort_by_key(|(at_ns, _)| *at_ns);
     Ok(Har {
         origin,
-        entries,
+        entries: entries.into_iter().map(|(_, entry)| entry).collect(),
         left_out,
     })
 }
 
 fn entry_of(entry: &Value) -> Option<Entry<'_>> {
     let request = entry.get("request")?;
-    let url = request.get("url")?.as_str()?;
-    let (scheme, rest) = url.split_once("://")?;
-    if !["http", "https", "ws", "wss"].contains(&scheme) {
+    let url = Url::of(request.get("url")?.as_str()?)?;
+    if !["http", "https", "ws", "wss"].contains(&url.scheme) {
         return None;
     }
-    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
-    // Without a user.
-    let host = rest[..end].rsplit('@').next().unwrap_or_default();
-    let is_host = !host.is_empty() && !host.contains(char::is_whitespace);
-    let origin = is_host.then(|| format!("{scheme}://{host}"))?;
-    let target = rest[end..].split('#').next().unwrap_or_default();
+    let is_host = !url.host.is_empty() && !url.host.contains(char::is_whitespace);
+    let origin = is_host.then(|| format!("{}://{}", url.scheme, url.host))?;
     let stamp = stamp(
         entry
             .get("startedDateTime")
@@ -147,14 +172,11 @@ fn entry_of(entry: &Value) -> Option<Entry<'_>> {
         .unwrap_or(0.0)
         .max(0.0);
     Some(Entry {
-        at_ns: stamp.map_or(0, |stamp| stamp.at_ns),
+        at_ns: stamp.map(|stamp| stamp.at_ns),
         took_ns: nanos(took / 1e3).unwrap_or(0),
         method: request.get("method")?.as_str()?,
         origin,
-        target: match target.starts_with('/') {
-            true => target.to_owned(),
-            false => format!("/{target}"),
-        },
+        target: url.target(),
         request,
     })
 }
@@ -177,7 +199,7 @@ pub fn from_har(text: &str, is_secret: IsSecret<'_>) -> Result<Imported, String>
     let mut names = BTreeSet::new();
     let mut ended_ns = None;
     let (mut unknown, mut behind) = (0, 0);
-    let mut strange = 0;
+    let (mut strange, mut unstamped) = (0, 0);
     for entry in &entries {
         if steps.len() == KINDS_MAX {
             behind += 1;
@@ -193,17 +215,13 @@ pub fn from_har(text: &str, is_secret: IsSecret<'_>) -> Result<Imported, String>
             method => format!("{method} {}", route(&target)),
         };
         step.name = Some(unused(&shown, &mut names));
-        let given = entry.request.get("headers").and_then(Value::as_array);
-        let given = given.into_iter().flatten().filter_map(|field| {
-            Some((field.get("name")?.as_str()?, field.get("value")?.as_str()?))
-        });
-        step.header = fields(given, is_secret, &mut secrets);
+        step.header = fields(entry.given(), is_secret, &mut secrets);
         if let Some(body) = entry.body() {
             let known = match body {
                 Body::Text(mime, text) => {
                     body_without_secrets(&text, is_secret, &mut secrets).map(|text| (mime, text))
                 }
-                Body::Files => None,
+                Body::NotHeld => None,
             };
             match known {
                 Some((mime, text)) => {
@@ -213,15 +231,18 @@ pub fn from_har(text: &str, is_secret: IsSecret<'_>) -> Result<Imported, String>
                 None => strange += 1,
             }
         }
-        let pause_ns = ended_ns.map_or(0, |ended: u64| entry.at_ns.saturating_sub(ended));
-        if pause_ns >= PAUSE_MIN_NS && !steps.is_empty() {
+        let pause_ns = match (ended_ns, entry.at_ns) {
+            (Some(ended_ns), Some(at_ns)) => at_ns.saturating_sub(ended_ns),
+            _ => 0,
+        };
+        if pause_ns >= PAUSE_MIN_NS {
             step.think = Some(format!("{}ms", pause_ns / 1_000_000));
         }
-        ended_ns = Some(
-            ended_ns
-                .unwrap_or(0)
-                .max(entry.at_ns.saturating_add(entry.took_ns)),
-        );
+        unstamped += usize::from(entry.at_ns.is_none());
+        ended_ns = entry.at_ns.map(|at_ns| {
+            let own_ns = at_ns.saturating_add(entry.took_ns);
+            ended_ns.unwrap_or(0).max(own_ns)
+        });
         steps.push(step);
     }
     for (count, why) in [
@@ -234,6 +255,12 @@ pub fn from_har(text: &str, is_secret: IsSecret<'_>) -> Result<Imported, String>
     }
     if steps.is_empty() {
         return Err("there is no request in it that could be sent".to_owned());
+    }
+    if unstamped > 0 {
+        left_out.push(format!(
+            "the pauses before and behind {} without a time",
+            counted(unstamped, "request")
+        ));
     }
     left_out.extend(strange_bodies(strange));
     left_out.extend(secrets.said());
@@ -257,24 +284,53 @@ pub fn from_har(text: &str, is_secret: IsSecret<'_>) -> Result<Imported, String>
 ///
 /// # Errors
 ///
-/// As of [`from_har`].
+/// As of [`from_har`], and one in which no request has a time.
 pub fn logged(text: &str) -> Result<Log, String> {
     let har: Value =
         serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))?;
     let Har {
-        entries, left_out, ..
+        entries,
+        mut left_out,
+        ..
     } = read(&har)?;
-    let made = entries.iter().map(|entry| Logged {
-        at_ns: entry.at_ns,
-        method: entry.method.to_owned(),
-        target: entry.target.clone(),
-        body: match entry.body() {
+    let mut requests = Vec::new();
+    let (mut unstamped, mut not_held) = (0, 0);
+    for entry in &entries {
+        let Some(at_ns) = entry.at_ns else {
+            unstamped += 1;
+            continue;
+        };
+        let body = match entry.body() {
             Some(Body::Text(mime, text)) => Some((mime, text.into_bytes())),
-            Some(Body::Files) | None => None,
-        },
-    });
+            Some(Body::NotHeld) => {
+                not_held += 1;
+                continue;
+            }
+            // It is known to have been empty, as it is not of a line of a log.
+            None if ["POST", "PUT", "PATCH"].contains(&entry.method) => Some(Default::default()),
+            None => None,
+        };
+        requests.push(Logged {
+            at_ns,
+            method: entry.method.to_owned(),
+            target: entry.target.clone(),
+            body,
+        });
+    }
+    if unstamped == entries.len() {
+        let why = "no request tells when it was made: a replay needs startedDateTime with its zone";
+        return Err(why.to_owned());
+    }
+    for (count, why) in [
+        (unstamped, "without a time"),
+        (not_held, "with a body that it does not hold"),
+    ] {
+        if count > 0 {
+            left_out.push(format!("{} {why}", counted(count, "request")));
+        }
+    }
     Ok(Log {
-        requests: made.collect(),
+        requests,
         is_coarse: false,
         left_out,
     })
@@ -364,8 +420,82 @@ mod tests {
         for strange in [
             r#"{"mimeType": "text/xml", "text": "<a password='s3'/>"}"#,
             r#"{"mimeType": "multipart/form-data", "params": [{"name": "f", "fileName": "s3.png"}]}"#,
+            // Parts are no form, and what has a type had bytes.
+            r#"{"mimeType": "multipart/form-data", "params": [{"name": "f", "value": "s3"}]}"#,
+            r#"{"mimeType": "application/octet-stream"}"#,
         ] {
             assert_eq!(with(strange).body, None);
+        }
+        let empty = with(r#"{"mimeType": "text/plain", "text": "", "params": []}"#);
+        assert_eq!(empty.body.as_deref(), Some(""));
+    }
+
+    /// A HAR of requests, each with what stands in it beside its URL, and with what its entry has.
+    fn har(entries: &[(String, &str)]) -> String {
+        let entry = |(entry, request): &(String, &str)| {
+            format!(r#"{{{entry} "request": {{{request} "url": "http://h/a"}}}}"#)
+        };
+        let entries: Vec<String> = entries.iter().map(entry).collect();
+        format!(r#"{{"log": {{"entries": [{}]}}}}"#, entries.join(","))
+    }
+
+    #[test]
+    fn what_has_no_time_has_no_pause_and_is_not_replayed() {
+        let get = r#""method": "GET","#;
+        let at = |stamp: &str| format!(r#""startedDateTime": "2026-01-01T10:00:{stamp}","#);
+        let text = har(&[
+            (at("00Z"), get),
+            (String::new(), get),
+            (at("05Z"), get),
+            (at("09Z"), get),
+        ]);
+        let made = from_har(&text, &telling).expect("it is one");
+        let steps = made.traffic.session[0].steps.iter();
+        let thinks: Vec<Option<&str>> = steps.map(|step| step.think.as_deref()).collect();
+        assert_eq!(thinks, [None, None, None, Some("4000ms")]);
+        assert_eq!(
+            made.left_out,
+            ["the pauses before and behind 1 request without a time"]
+        );
+        let log = logged(&text).expect("it is one");
+        let at_s = log.requests.iter().map(|made| made.at_ns / 1_000_000_000);
+        assert_eq!(at_s.map(|at_s| at_s % 60).collect::<Vec<u64>>(), [0, 5, 9]);
+        assert_eq!(log.left_out, ["1 request without a time"]);
+        // Without a zone.
+        let unstamped = har(&[(at("00.000"), get), (at("01.000"), get)]);
+        assert_eq!(
+            from_har(&unstamped, &telling).expect("it is one").left_out,
+            ["the pauses before and behind 2 requests without a time"]
+        );
+        let why = logged(&unstamped).expect_err("no time");
+        assert!(why.contains("startedDateTime"), "{why}");
+    }
+
+    #[test]
+    fn a_body_that_was_empty_is_told_from_one_that_is_not_held() {
+        let at = r#""startedDateTime": "2026-01-01T10:00:00Z","#;
+        let of = |request: &str| {
+            let text = har(&[(at.to_owned(), request)]);
+            let log = logged(&text).expect(&text);
+            let made = from_har(&text, &telling).expect(&text);
+            let is_strange = made.left_out.iter().any(|line| line.contains("1 body"));
+            let is_held = log.left_out.is_empty();
+            assert_eq!(is_strange, !is_held, "{text}");
+            let body = log.requests.into_iter().next().map(|made| made.body);
+            assert_eq!(body.is_some(), is_held, "{text}");
+            body
+        };
+        let empty = Some(Some((String::new(), Vec::new())));
+        assert_eq!(of(r#""method": "POST","#), empty);
+        assert_eq!(of(r#""method": "PUT", "postData": null,"#), empty);
+        assert_eq!(of(r#""method": "GET", "bodySize": 0,"#), Some(None));
+        for not_held in [
+            r#""method": "POST", "bodySize": 7,"#,
+            r#""method": "DELETE", "bodySize": 7,"#,
+            r#""method": "POST", "bodySize": 7, "postData": {"text": "", "params": []},"#,
+            r#""method": "POST", "headers": [{"name": "Content-Length", "value": "7"}],"#,
+        ] {
+            assert_eq!(of(not_held), None, "{not_held}");
         }
     }
 

@@ -8,6 +8,7 @@ use wallfinder_model::traffic::{Data, RowOrder, Scalar, Traffic};
 use wallfinder_wire::mix::Spelling;
 
 use super::stamps::{seconds, stamp};
+use super::url::Url;
 use super::{
     Imported, IsSecret, Log, Logged, Secrets, counted, request, route, spelled, unused,
     without_secrets,
@@ -101,7 +102,7 @@ impl Format {
                                 // The last one ends with the word.
                                 None => rest.find([' ', '"']).unwrap_or(rest.len()),
                             };
-                            fields.insert(name.clone(), rest[..end].to_owned());
+                            fields.insert(name.clone(), unescaped(&rest[..end]));
                             rest = &rest[end..];
                         }
                     }
@@ -136,6 +137,8 @@ fn json_fields(line: &str) -> Option<BTreeMap<String, String>> {
             "uri" | "path" => "uri",
             "url" | "target" => "url",
             "args" | "query_string" => "args",
+            // What has spaces is a query of something else.
+            "query" if !text.contains(char::is_whitespace) => "args",
             "msec" => "msec",
             "time_iso8601" => "time_iso8601",
             "time_local" => "time_local",
@@ -233,9 +236,12 @@ pub fn logged(text: &str, format: &Format, has_stamps: bool) -> Result<Log, Stri
 fn made(fields: &BTreeMap<String, String>) -> Option<(String, String)> {
     let (method, target) = match fields.get("request") {
         Some(line) => {
-            let line = unescaped(line);
-            let mut words = line.split(' ');
-            (words.next()?.to_owned(), words.next()?.to_owned())
+            let (method, rest) = line.split_once(' ')?;
+            let target = match rest.split_once(" HTTP/") {
+                Some((target, _)) => target,
+                None => Some(rest.trim_end()).filter(|rest| !rest.contains(' '))?,
+            };
+            (method.to_owned(), target.to_owned())
         }
         None => {
             let method = fields.get("request_method").map_or("GET", String::as_str);
@@ -259,10 +265,8 @@ fn made(fields: &BTreeMap<String, String>) -> Option<(String, String)> {
         }
     };
     // A whole URL, as a proxy logs it.
-    let target = match target.split_once("://") {
-        Some((_, rest)) => rest
-            .find('/')
-            .map_or("/".to_owned(), |at| rest[at..].to_owned()),
+    let target = match Url::of(&target) {
+        Some(url) => url.target(),
         None => target,
     };
     let is_method = !method.is_empty() && method.bytes().all(|byte| byte.is_ascii_uppercase());
@@ -494,6 +498,40 @@ mod tests {
     fn targets(log: &Log) -> Vec<&str> {
         let made = log.requests.iter();
         made.map(|made| made.target.as_str()).collect()
+    }
+
+    #[test]
+    fn the_path_is_the_one_that_was_asked() {
+        let of = |format: &str, line: &str| {
+            let log = logged(line, &Format::parse(format).unwrap(), false);
+            log.map(|log| targets(&log).join(" "))
+        };
+        for (asked, want) in [
+            (
+                "/login?next=https://x.example/cart",
+                "/login?next=https://x.example/cart",
+            ),
+            ("/r?u=http://a.b", "/r?u=http://a.b"),
+            ("http://h/a?u=http://b/c", "/a?u=http://b/c"),
+            ("https://h?u=/a", "/?u=/a"),
+            ("http://h", "/"),
+            // As it came, with a space that a server took for a part of it.
+            ("/a b", "/a b"),
+            ("/caf\\xC3\\xA9", "/café"),
+            ("/\\x5Cx41", "/\\x41"),
+        ] {
+            let line = format!("\"GET {asked} HTTP/1.1\"\n");
+            assert_eq!(of("\"$request\"", &line).as_deref(), Ok(want), "{line}");
+        }
+        let apart = of("$status $request_uri", "200 /caf\\xC3\\xA9\n");
+        assert_eq!(apart.as_deref(), Ok("/café"));
+        let old = of("\"$request\"", "\"GET /a\"\n");
+        assert_eq!(old.as_deref(), Ok("/a"));
+        assert!(of("\"$request\"", "\"GET /a b\"\n").is_err());
+        let apart = r#"{"path":"/a","query":"x=1"}"#;
+        assert_eq!(of("json", apart).as_deref(), Ok("/a?x=1"));
+        let other = r#"{"path":"/b","query":"SELECT 1"}"#;
+        assert_eq!(of("json", other).as_deref(), Ok("/b"));
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod log;
 mod openapi;
 mod route;
 mod stamps;
+mod url;
 
 use std::collections::BTreeMap;
 use std::collections::BTreeSet;
@@ -122,25 +123,42 @@ impl Secrets {
     }
 }
 
-/// A path without the values of parameters that are secret.
+/// A path without the parameters that are secret: those of its query, and those behind a `;` of its segments.
 fn without_secrets(target: &str, is_secret: IsSecret<'_>, secrets: &mut Secrets) -> String {
-    let Some((path, query)) = target.split_once('?') else {
-        return target.to_owned();
+    let mut is_kept = |parameter: &str| {
+        let name = parameter.split('=').next().unwrap_or_default();
+        let is_secret = is_secret(name);
+        if is_secret {
+            secrets.note(&format!("the parameter `{name}`"));
+        }
+        !is_secret
     };
-    let kept: Vec<&str> = query
-        .split('&')
-        .filter(|pair| {
-            let name = pair.split('=').next().unwrap_or_default();
-            let is_secret = is_secret(name);
-            if is_secret {
-                secrets.note(&format!("the parameter `{name}`"));
-            }
-            !is_secret
-        })
-        .collect();
-    match kept.is_empty() {
-        true => path.to_owned(),
-        false => format!("{path}?{}", kept.join("&")),
+    let (path, query) = match target.split_once('?') {
+        Some((path, query)) => (path, Some(query)),
+        None => (target, None),
+    };
+    let mut parts = path.split(';');
+    let mut kept = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let end = part.find('/').unwrap_or(part.len());
+        let (parameter, behind) = part.split_at(end);
+        if !parameter.contains('=') || is_kept(parameter) {
+            kept.push(';');
+            kept.push_str(parameter);
+        }
+        kept.push_str(behind);
+    }
+    let mut pairs: Vec<String> = Vec::new();
+    for pair in query.into_iter().flat_map(|query| query.split('&')) {
+        // Some separate them by `;`.
+        let parts: Vec<&str> = pair.split(';').filter(|part| is_kept(part)).collect();
+        if !parts.is_empty() {
+            pairs.push(parts.join(";"));
+        }
+    }
+    match pairs.is_empty() {
+        true => kept,
+        false => format!("{kept}?{}", pairs.join("&")),
     }
 }
 
@@ -226,7 +244,7 @@ pub(crate) fn literal(text: &str) -> String {
 }
 
 /// A body without the values of members and fields that are secret: of JSON, of lines of JSON, or of a form, whatever its
-/// type says. `None`: it is none of these, and it is not known where secrets stand in it.
+/// type says. `None`: it is none of these, or a value without a name, and it is not known where secrets stand in it.
 fn body_without_secrets(
     body: &str,
     is_secret: IsSecret<'_>,
@@ -234,6 +252,10 @@ fn body_without_secrets(
 ) -> Option<String> {
     let mut json = |text: &str| {
         let mut value: serde_json::Value = serde_json::from_str(text).ok()?;
+        // A number or a text alone may be a secret itself.
+        if !value.is_object() && !value.is_array() {
+            return None;
+        }
         let before = value.clone();
         blank(&mut value, is_secret, secrets);
         Some(match value == before {
@@ -255,9 +277,12 @@ fn body_without_secrets(
         return Some(lines.join("\n"));
     }
     let pair = |pair: &str| {
-        let (name, _) = pair.split_once('=')?;
+        let (name, value) = pair.split_once('=')?;
+        // Base64 with its padding looks like one field without a value.
+        let is_bare = pair.len() == body.len() && value.bytes().all(|byte| byte == b'=');
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~%+[]*@$".contains(&byte);
-        if name.is_empty() || !name.bytes().all(is_plain) || pair.contains(char::is_whitespace) {
+        let is_field = !name.is_empty() && name.bytes().all(is_plain) && !is_bare;
+        if !is_field || pair.contains(char::is_whitespace) {
             return None;
         }
         Some(match is_secret(name) {
@@ -329,7 +354,7 @@ fn request(method: &str, path: &str) -> Option<Request> {
 }
 
 /// A name that no other has yet.
-fn unused(name: &str, names: &mut BTreeSet<String>) -> String {
+pub(crate) fn unused(name: &str, names: &mut BTreeSet<String>) -> String {
     let mut own = name.to_owned();
     let mut nth = 1;
     while !names.insert(own.clone()) {
@@ -373,6 +398,14 @@ mod tests {
         let mut secrets = Secrets::default();
         let target = without_secrets("/a?x=1&token=s3&y=2", &telling, &mut secrets);
         assert_eq!(target, "/a?x=1&y=2");
+        for (target, want) in [
+            ("/cart;token=s3", "/cart"),
+            ("/a;token=s3;v=1/b;token=s3/c?token=s3", "/a;v=1/b/c"),
+            ("/a?x=1;token=s3&token=s3;y=2&z;", "/a?x=1&y=2&z;"),
+            ("/tokens;tokens/a;b=token?", "/tokens;tokens/a;b=token?"),
+        ] {
+            assert_eq!(without_secrets(target, &telling, &mut secrets), want);
+        }
         let given = [
             ("Authorization", "Bearer s3"),
             ("Cookie", "sid=s3"),
@@ -404,6 +437,12 @@ mod tests {
             "<login password=\"s3\"/>",
             "password: s3",
             "s3",
+            // A code, a quoted token, several of them, and base64.
+            "483920",
+            "\"eyJhbGci.s3\"",
+            "\"s3\"\n483920\n",
+            "c2VjcmV0czM=",
+            "c2VjcmV0cw==",
             "--x\r\nContent-Disposition: form-data; name=\"password\"\r\n\r\ns3\r\n--x--",
         ] {
             assert_eq!(body(strange), None, "{strange}");

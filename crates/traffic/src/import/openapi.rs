@@ -97,9 +97,18 @@ pub fn from_openapi(description: &Value, is_secret: IsSecret<'_>) -> Result<Impo
         .and_then(Value::as_str);
     Ok(Imported {
         traffic,
-        origin: server.filter(|url| url.contains("://")).map(str::to_owned),
+        origin: server.and_then(without_user),
         left_out,
     })
+}
+
+/// A whole URL without a user and a password.
+fn without_user(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, behind) = rest.split_at(end);
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    Some(format!("{scheme}://{host}{behind}"))
 }
 
 /// The path before all paths.
@@ -191,6 +200,7 @@ fn of_operation(
             "path" => target = target.replace(&format!("{{{name}}}"), &encoded(&plain(&value()))),
             "query" if is_required => query.push(own()),
             "header" if is_required => header.push((name, plain(&value()))),
+            "cookie" if is_required => missing.secrets.note("`Cookie`"),
             // Swagger 2.0 has bodies among the parameters.
             "body" => whole = Some(value()),
             "formData" if text("type") == "file" => has_file = true,
@@ -445,11 +455,12 @@ mod tests {
     #[test]
     fn secrets_of_a_description_and_what_it_would_have_read_here_are_left_out() {
         let body = |media_type: &str, example: Value| json!({"content": {media_type: {"example": example}}});
-        let description = json!({"paths": {
+        let description = json!({"servers": [{"url": "https://me:s3@h/v1"}], "paths": {
             "/a": {"post": {
                 "parameters": [
                     {"name": "X-A", "in": "header", "required": true, "example": "env:HOME"},
-                    {"name": "api_key", "in": "query", "required": true, "example": "s3"}
+                    {"name": "api_key", "in": "query", "required": true, "example": "s3"},
+                    {"name": "sid", "in": "cookie", "required": true, "example": "s3"}
                 ],
                 "requestBody": body("application/json", json!({"password": "s3", "n": 1}))
             }},
@@ -458,7 +469,8 @@ mod tests {
         }});
         let made = from_openapi(&description, &telling).expect("it is one");
         let kinds = &made.traffic.request;
-        assert_eq!(kinds[0].post.as_deref(), Some("/a"));
+        assert_eq!(kinds[0].post.as_deref(), Some("/v1/a"));
+        assert_eq!(made.origin.as_deref(), Some("https://h/v1"));
         assert_eq!(
             kinds[0].body.as_deref(),
             Some(r#"{"n":1,"password":"left-out"}"#)
@@ -471,7 +483,13 @@ mod tests {
         for none in ["s3", "env:HOME", "file:"] {
             assert!(!text.contains(none), "{none}: {text}");
         }
-        for named in ["`X-A`", "`api_key`", "`password` of a body", "1 body"] {
+        for named in [
+            "`X-A`",
+            "`Cookie`",
+            "`api_key`",
+            "`password` of a body",
+            "1 body",
+        ] {
             assert!(text.contains(named), "{named}: {text}");
         }
     }

@@ -104,6 +104,7 @@ fn within(behind: network::Behind, open: Known) -> Known {
         value: behind.between(open.value),
         low: low * (1.0 - LINK_KNOWN),
         high: high * (1.0 + LINK_KNOWN),
+        high_is_open: false,
     }
 }
 
@@ -131,6 +132,7 @@ fn known(values: &[f64]) -> Option<Known> {
         value: found.value,
         low,
         high,
+        high_is_open: false,
     })
 }
 
@@ -140,6 +142,7 @@ fn of_logs(logs: Known) -> Option<Known> {
         value: logs.value.exp(),
         low: logs.low.exp(),
         high: logs.high.exp(),
+        high_is_open: false,
     };
     (known.low > 0.0 && known.high.is_finite()).then_some(known)
 }
@@ -161,6 +164,7 @@ fn of_rounds(rounds: &[usize], of: impl Fn(&[usize]) -> Option<f64>) -> Option<K
         value,
         low: value - half,
         high: value + half,
+        high_is_open: false,
     })
 }
 

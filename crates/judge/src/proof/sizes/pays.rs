@@ -128,7 +128,7 @@ fn ratio(rounds: &Rounds<'_>, pair: &Pair, place: Place) -> Option<Known> {
 }
 
 /// Where the ratios cross the bar, and where the ends of their intervals do. Where the lower ends
-/// nowhere do, it may only pay beyond the largest size.
+/// nowhere do, it may only pay beyond the largest size: the interval is open there.
 fn from_bytes(ratios: &[(f64, Known)]) -> Option<Known> {
     let (largest, _) = *ratios.last()?;
     let crossing = |of: fn(&Known) -> f64| {
@@ -136,10 +136,12 @@ fn from_bytes(ratios: &[(f64, Known)]) -> Option<Known> {
         crossing(&ratios.collect::<Vec<_>>())
     };
     let value = crossing(|known| known.value)?;
+    let high = crossing(|known| known.low);
     Some(Known {
         value,
         low: crossing(|known| known.high).unwrap_or(value).min(value),
-        high: crossing(|known| known.low).unwrap_or(largest).max(value),
+        high: high.unwrap_or(largest).max(value),
+        high_is_open: high.is_none(),
     })
 }
 
@@ -187,6 +189,7 @@ mod tests {
             value,
             low: value / 1.02,
             high: value * 1.02,
+            high_is_open: false,
         };
         let found = from_bytes(&[(1e3, known(0.9)), (1e6, known(2.0))]).unwrap();
         for (end, times) in [(found.low, 1.02), (found.high, 1.0 / 1.02)] {
@@ -194,9 +197,11 @@ mod tests {
             assert!((end / wanted - 1.0).abs() < 1e-9, "{found:?}");
         }
         assert!(1e3 < found.low && found.low < found.value && found.value < found.high);
+        assert!(!found.high_is_open);
         // The largest size may be too small, and the smallest be enough.
         let found = from_bytes(&[(1e3, known(1.04)), (1e6, known(1.06))]).unwrap();
         assert_eq!((found.low, found.high), (1e3, 1e6));
+        assert!(found.high_is_open, "it may pay beyond 1 MB alone");
         assert_eq!(from_bytes(&[(1e3, known(0.9)), (1e6, known(1.04))]), None);
     }
 }

@@ -108,6 +108,30 @@ fn what_does_not_bind_is_predicted_to_gain_nothing() {
     assert_eq!(what_if(&step, &[(Squeeze::ServerSpeed, 0.0)]), None);
 }
 
+/// The server's ceiling is near enough to bind where its speed is taken to 0.8, and does not bind now.
+#[test]
+fn widening_what_binds_only_when_it_is_squeezed_is_predicted_to_gain_nothing() {
+    let system = System {
+        downlink: 400e-6,
+        server: 375e-6,
+        in_flight: 64.0,
+        ..System::default()
+    };
+    let step = run(&system, Conditions::default());
+    let verdict = judge(&step);
+    assert_eq!(verdict.wall, Wall::Downlink);
+    assert!(
+        verdict.elasticities[Squeeze::ServerSpeed.label()].value > 0.3,
+        "{verdict:?}"
+    );
+    let predicted = what_if(&step, &[(Squeeze::ServerSpeed, 2.0)]).unwrap();
+    let gain = predicted.throughput / step.throughput;
+    assert!(gain < 1.06, "{gain}");
+    // Slower it binds, as its squeeze says.
+    let slower = what_if(&step, &[(Squeeze::ServerSpeed, 0.5)]).unwrap();
+    assert!(slower.throughput / step.throughput < 0.8, "{slower:?}");
+}
+
 #[test]
 fn behind_a_quota_the_processors_themselves_are_next() {
     let system = System {

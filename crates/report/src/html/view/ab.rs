@@ -5,7 +5,7 @@ use wallfinder_model::record::{Ab, Ratio};
 use wallfinder_model::{Record, Step};
 
 use super::{Fact, fact};
-use crate::figures::quantile;
+use crate::figures::{self, quantile};
 use crate::{compared, number, words};
 
 #[derive(Serialize)]
@@ -71,7 +71,11 @@ impl AbView {
         let ab = record.ab.as_ref()?;
         let rounds = compared::rounds(record, ab);
         let axis = Axis::of(&ab.ratios);
-        let p99 = |step: &Step| quantile(step.latency.as_ref(), "p99");
+        // A lower bound is not drawn beside what is known.
+        let p99 = |step: &Step| {
+            let ns = quantile(step.latency.as_ref(), "p99")?;
+            (!figures::is_bound(step, "p99")).then_some(ns)
+        };
         let throughput = |step: &Step| Some(step.throughput);
         let pictures = [
             (
@@ -249,7 +253,10 @@ fn round_row(ab: &Ab, round: u32, a: Option<&Step>, b: Option<&Step>) -> RoundRo
         value.map_or(number::UNKNOWN.to_owned(), show)
     };
     let throughput = |step: Option<&Step>| step.map(|step| step.throughput);
-    let p99 = |step: Option<&Step>| step.and_then(|s| quantile(s.latency.as_ref(), "p99"));
+    let p99 = |step: Option<&Step>| {
+        let shown = step.and_then(|step| figures::latency(step, "p99"));
+        shown.unwrap_or(number::UNKNOWN.to_owned())
+    };
     let bound = |step: Option<&Step>| {
         let verdict = step.and_then(|step| step.verdict.as_ref());
         verdict.map_or(number::UNKNOWN, |verdict| words::short(verdict.wall))
@@ -265,8 +272,8 @@ fn round_row(ab: &Ab, round: u32, a: Option<&Step>, b: Option<&Step>) -> RoundRo
         a: shown(throughput(a), number::amount),
         b: shown(throughput(b), number::amount),
         ratio: shown(ratio, |ratio| number::fixed(ratio, 3)),
-        a_p99: shown(p99(a), number::span),
-        b_p99: shown(p99(b), number::span),
+        a_p99: p99(a),
+        b_p99: p99(b),
         a_bound: bound(a),
         b_bound: bound(b),
     }

@@ -5,7 +5,7 @@ use wallfinder_model::verdict::Verdict;
 use wallfinder_model::{Record, Step, Wall};
 
 use super::proof::kind_of;
-use crate::figures::{Figures, quantile};
+use crate::figures::{self, Figures};
 use crate::html::kind;
 use crate::{number, said, squeezed, words};
 
@@ -182,11 +182,14 @@ fn stats(step: &Step, figures: &Figures) -> Vec<Stat> {
         format!("{} requests/s", number::amount(step.throughput)),
         notes.join(", "),
     ));
-    let latency = step.latency.as_ref();
-    let span = |ns: Option<f64>| ns.map_or(number::UNKNOWN.to_owned(), number::span);
+    // A unit is what stands behind the first space: the mark of a lower bound stays with its number.
+    let latency = |name: &str| {
+        let shown = figures::latency(step, name)?;
+        Some(shown.replacen("≥ ", "≥\u{a0}", 1))
+    };
     stats.push(stat(
         "Latency, median",
-        span(quantile(latency, "p50")),
+        latency("p50").unwrap_or(number::UNKNOWN.to_owned()),
         figures
             .n_over_x_ns
             .zip(figures.mean_ns)
@@ -202,9 +205,9 @@ fn stats(step: &Step, figures: &Figures) -> Vec<Stat> {
     ));
     stats.push(stat(
         "Latency, p99",
-        span(quantile(latency, "p99")),
-        quantile(latency, "p99.9")
-            .map(|ns| format!("p99.9 {}", number::span(ns)))
+        latency("p99").unwrap_or(number::UNKNOWN.to_owned()),
+        latency("p99.9")
+            .map(|shown| format!("p99.9 {shown}"))
             .unwrap_or_default(),
     ));
     if let Some(ns) = figures.server_cpu_ns {
