@@ -7,6 +7,7 @@
 //! off some packets of the driver's own; where that cannot be had, a few requests of ours
 //! have measured them before.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ use wallfinder_hosts::{Joint, Sampling};
 use wallfinder_model::drive::Share;
 use wallfinder_model::record::{Counts, Driver, Histogram, Interval};
 use wallfinder_model::telemetry::{LinkSample, Sample, TcpSample};
-use wallfinder_model::{Arrival, Caveat, Environment, Nanos, Step, Stop};
+use wallfinder_model::{Arrival, Caveat, Environment, Load, Nanos, Step, Stop};
 use wallfinder_probe::discover::family_of;
 use wallfinder_probe::overhear;
 use wallfinder_sys::clock;
@@ -53,6 +54,9 @@ const RISE_MIN: Duration = Duration::from_millis(300);
 
 /// Processes that a driver left running and that are named, at the most.
 const LEFT_SHOWN_MAX: usize = 5;
+
+/// Where the window had this many times the answers per second that a driver tells of, it told of a longer time.
+const LONGER_MIN: f64 = 1.1;
 
 /// A mean latency of fewer steps of the driver's clock than this says nothing.
 const RESOLUTIONS_MIN: f64 = 20.0;
@@ -147,12 +151,15 @@ pub(crate) fn run(
             None
         }
     };
-    fill(&mut step, order, series, exchange);
+    let inside = fill(&mut step, order, series, exchange);
+    // Its time goes on for whole seconds, also when a number of requests has long been answered.
+    let is_counted = spec.kind() == DriverKind::Autocannon && step.load.stop.requests.is_some();
+    let inside = inside.filter(|_| is_counted);
     step.caveats.extend(went_on(spec, &outcome.left_behind));
     step.telemetry.relay = relayed(order);
     let in_flight = report.as_ref().and_then(|report| report.in_flight);
     match report {
-        Some(report) => take_word(&mut step, &report, exchange),
+        Some(report) => take_word(&mut step, &report, exchange, inside),
         None if step.throughput <= 0.0 => {
             return Err(ConductError::Driver(format!(
                 "the driver `{}` made no load that reached {} ({:?}). It said:\n{}",
@@ -164,7 +171,13 @@ pub(crate) fn run(
         }
         None => {}
     }
-    step.in_flight_mean = in_flight.unwrap_or(step.load.in_flight_bound() as f64);
+    let time = step.service.as_ref().or(step.latency.as_ref());
+    step.in_flight_mean = in_flight_mean(
+        &step.load,
+        step.counts.scheduled as f64 * 1e9 / step.window_ns.max(1) as f64,
+        time.map_or(0.0, |time| time.mean_ns),
+        in_flight,
+    );
     if let Some(capture) = capture {
         let was_stopped = signals.stop.load(Ordering::Relaxed);
         let captured = capture.finish(&step, zero_ns, was_stopped)?;
@@ -401,8 +414,10 @@ fn load_span(samples: &[Sample], order: &StepOrder) -> Option<(i64, i64)> {
     (to > from).then_some((from, to))
 }
 
-fn fill(step: &mut Step, order: &StepOrder, series: Joint, exchange: Exchange) {
+/// Fills a step with what was seen of it, and tells how much of all that was carried the window has.
+fn fill(step: &mut Step, order: &StepOrder, series: Joint, exchange: Exchange) -> Option<f64> {
     step.caveats.extend(series.gaps.iter().cloned());
+    let mut part = None;
     if let Some((on, to)) = load_span(&series.samples, order) {
         let span = (to - on) as f64;
         let rise = (span * RISE_PART).max((step.load.warmup.0 as f64).min(span * 0.9));
@@ -428,8 +443,25 @@ fn fill(step: &mut Step, order: &StepOrder, series: Joint, exchange: Exchange) {
         step.counts.bytes_in = (answers * exchange.answer_bytes) as u64;
         step.throughput = answers * 1e9 / step.window_ns as f64;
         step.driver.throughput_from = "wire".to_owned();
+        let all = series.samples.iter();
+        let all: f64 = all.map(|sample| payload_bytes(sample, order)).sum();
+        part = (all > 0.0).then(|| payload / all);
     }
     step.series = series.samples;
+    part
+}
+
+/// Requests in flight on average: at a rate as many as a mean time makes of those that end, by Little's law;
+/// else what a driver tells, or all that it has room for.
+fn in_flight_mean(load: &Load, ended_per_s: f64, mean_ns: f64, told: Option<f64>) -> f64 {
+    let bound = load.in_flight_bound() as f64;
+    if !load.arrival.is_open() || mean_ns <= 0.0 {
+        return told.unwrap_or(bound);
+    }
+    let mean = ended_per_s * mean_ns / 1e9;
+    // 0: the room is not known.
+    let most = Some(bound).filter(|most| *most > 0.0);
+    most.map_or(mean, |most| mean.min(most))
 }
 
 /// Good answers of the whole run: answers, but those whose status was none of the good ones.
@@ -442,10 +474,48 @@ fn good(report: &DriverReport) -> u64 {
     report.requests.saturating_sub(bad.sum())
 }
 
-/// Takes the driver's word for what it alone knows.
-fn take_word(step: &mut Step, report: &DriverReport, exchange: Exchange) {
+/// Good answers per second of a window that has this part of all that was carried, where that is more than
+/// the driver tells.
+fn counted_inside(report: &DriverReport, part: f64, window_ns: u64) -> Option<f64> {
+    let inside = good(report) as f64 * part * 1e9 / window_ns.max(1) as f64;
+    (inside > LONGER_MIN * report.throughput).then_some(inside)
+}
+
+/// Failures of a window by class, one of each at the least: the part of all that its good answers are, or, where
+/// there are none, its time.
+fn failed_inside(report: &DriverReport, answered: u64, window_ns: u64) -> BTreeMap<String, u64> {
+    let part = match (good(report), report.duration_ns) {
+        (0, Some(duration_ns)) => window_ns as f64 / duration_ns.max(1) as f64,
+        (0, None) => 1.0,
+        (good, _) => answered as f64 / good as f64,
+    };
+    let failed = report.errors.iter().filter(|(_, count)| **count > 0);
+    let inside = failed.map(|(class, count)| {
+        let inside = (*count as f64 * part).round() as u64;
+        (class.clone(), inside.max(1))
+    });
+    inside.collect()
+}
+
+/// Takes the driver's word for what it alone knows. `inside` is what part of all was carried in the window, where
+/// its time is not that of its answers.
+fn take_word(step: &mut Step, report: &DriverReport, exchange: Exchange, inside: Option<f64>) {
     step.driver.throughput_from = "report".to_owned();
     step.throughput = report.throughput;
+    let window_ns = step.window_ns;
+    let rate = inside.and_then(|part| counted_inside(report, part, window_ns));
+    if let (Some(rate), Some(duration_ns)) = (rate, report.duration_ns) {
+        step.throughput = rate;
+        step.caveats.push(Caveat::Note {
+            text: format!(
+                "{} tells of {}, which goes on to a whole second: its {} requests took less, and what the window \
+                 had of them stands here",
+                step.driver.name,
+                Nanos(duration_ns),
+                report.requests
+            ),
+        });
+    }
     if let Some(connections) = report.connections {
         step.load.connections = connections;
     }
@@ -455,29 +525,20 @@ fn take_word(step: &mut Step, report: &DriverReport, exchange: Exchange) {
     // Of the window that telemetry covers, at the rate that the driver reports: costs per
     // answer are then of one and the same window.
     let seconds = step.window_ns as f64 / 1e9;
-    let answered = (report.throughput * seconds).round() as u64;
-    let failed_share = |count: u64| {
-        let share = count as f64 / report.requests.max(1) as f64;
-        (share * answered as f64).round() as u64
-    };
+    let answered = (step.throughput * seconds).round() as u64;
     step.counts = Counts {
         answered,
-        failed: report
-            .errors
-            .iter()
-            .filter(|(_, count)| **count > 0)
-            .map(|(class, count)| (class.clone(), failed_share(*count).max(1)))
-            .collect(),
+        failed: failed_inside(report, answered, window_ns),
         bytes_in: (answered as f64 * exchange.answer_bytes) as u64,
         bytes_out: (answered as f64 * (exchange.payload_bytes - exchange.answer_bytes)) as u64,
         ..Counts::default()
     };
     step.counts.scheduled = answered + step.counts.failed_total();
-    if let (Some(printed), Some(duration_ns)) = (report.overstated(), report.duration_ns) {
+    if let (Some(printed), Some(duration_ns)) = (report.overstated, report.duration_ns) {
         step.caveats.push(Caveat::Note {
             text: format!(
-                "{} prints {} answers per second, but counted {} in {}: its samples of a second came late, and what it \
-                 counted stands here",
+                "{} prints {} requests per second, but counted {} in {}: it prints an average of samples, which \
+                 can come late, and what it counted stands here",
                 step.driver.name,
                 printed.round(),
                 report.requests,
@@ -494,6 +555,18 @@ fn take_word(step: &mut Step, report: &DriverReport, exchange: Exchange) {
                     "{} tells latency in steps of {}: N/X beside it shows what that hides",
                     step.driver.name,
                     Nanos(resolution_ns)
+                ),
+            });
+        }
+        if latency.made_up {
+            let left = match latency.mean_ns {
+                Some(_) => "its mean and its quantiles are of both",
+                None => "only the largest is told here, and -C makes it keep to what it measured",
+            };
+            step.caveats.push(Caveat::Note {
+                text: format!(
+                    "{} adds latencies of requests that it never sent to those that it measured: {left}",
+                    step.driver.name
                 ),
             });
         }
@@ -525,5 +598,66 @@ fn quantiles_only(latency: &Latency, count: u64) -> Histogram {
         min_ns: latency.min_ns.unwrap_or(0),
         max_ns: latency.max_ns.unwrap_or(0),
         quantiles_ns: latency.quantiles_ns.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use wallfinder_model::Rate;
+
+    fn report(requests: u64, errors: &[(&str, u64)]) -> DriverReport {
+        let errors = errors.iter().map(|(class, n)| (class.to_string(), *n));
+        DriverReport {
+            requests,
+            errors: errors.collect(),
+            duration_ns: Some(2_000_000_000),
+            ..DriverReport::default()
+        }
+    }
+
+    /// Half of all answers are failures in the window, too, and all of them where none is good.
+    #[test]
+    fn as_much_fails_in_a_window_as_in_all() {
+        let inside = |report: &DriverReport, answered| {
+            let failed = failed_inside(report, answered, 500_000_000);
+            failed.into_values().collect::<Vec<u64>>()
+        };
+        let half = report(1_000, &[("status.5xx", 500), ("timeout.total", 1)]);
+        assert_eq!(inside(&half, 125), [125, 1]);
+        let none = report(1_000, &[("status.4xx", 1_000)]);
+        assert_eq!(inside(&none, 0), [250]);
+        let refused = report(0, &[("net.refused", 4_000)]);
+        assert_eq!(inside(&refused, 0), [1_000]);
+        assert!(inside(&report(1_000, &[]), 250).is_empty());
+    }
+
+    /// Of 1,000 answers that took 300 ms, and of which autocannon tells in a second, 800 came in 240 ms.
+    #[test]
+    fn requests_that_are_answered_before_the_time_is_over_are_counted_in_the_window() {
+        let told = DriverReport {
+            throughput: 990.0,
+            ..report(1_000, &[])
+        };
+        let inside = counted_inside(&told, 0.8, 240_000_000).expect("more than it tells");
+        assert_eq!(inside.round(), 3_333.0);
+        // The whole time is that of its answers.
+        assert_eq!(counted_inside(&told, 0.8, 800_000_000), None);
+    }
+
+    #[test]
+    fn at_a_rate_few_of_the_connections_are_busy() {
+        let mut load = Load::closed(100);
+        assert_eq!(in_flight_mean(&load, 2_000.0, 1e6, None), 100.0);
+        assert_eq!(in_flight_mean(&load, 2_000.0, 1e6, Some(7.0)), 7.0);
+        load.arrival = Arrival::Constant {
+            rate: Rate(2_000.0),
+        };
+        assert_eq!(in_flight_mean(&load, 2_000.0, 1e6, Some(7.0)), 2.0);
+        // Waiting for a connection is not being in flight, and an unknown time tells nothing.
+        assert_eq!(in_flight_mean(&load, 2_000.0, 1e9, None), 100.0);
+        assert_eq!(in_flight_mean(&load, 2_000.0, 0.0, None), 100.0);
+        load.connections = 0;
+        assert_eq!(in_flight_mean(&load, 2_000.0, 1e6, None), 2.0);
     }
 }

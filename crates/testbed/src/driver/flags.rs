@@ -38,6 +38,12 @@ pub(super) enum Means {
     Script,
     /// It calls a server of gRPC, and not of HTTP.
     Grpc,
+    /// The version of HTTP.
+    HttpVersion,
+    /// It is HTTP/2.
+    Http2,
+    /// Latency is counted from the intended start.
+    LatencyFromDue,
     /// A secret, which is never kept.
     Secret,
     /// Something that changes no part of the load known here.
@@ -175,6 +181,9 @@ const OHA: &[Flag] = &[
     value(&["--output-format"], Output),
     switch(&["-j", "--json"], Output),
     switch(&["--disable-keepalive"], ConnectionPerRequest(true)),
+    switch(&["--latency-correction"], LatencyFromDue),
+    switch(&["--http2"], Http2),
+    value(&["--http-version"], HttpVersion),
     value(&["--worker-threads"], Workers),
     value(
         &[
@@ -191,17 +200,7 @@ const OHA: &[Flag] = &[
         Else,
     ),
     value(&["--aws-sigv4", "-x", "--proxy-http-version"], Else),
-    value(
-        &[
-            "--http-version",
-            "--host",
-            "-r",
-            "--redirect",
-            "--cacert",
-            "--cert",
-        ],
-        Else,
-    ),
+    value(&["--host", "-r", "--redirect", "--cacert", "--cert"], Else),
     value(
         &[
             "--key",

@@ -249,6 +249,7 @@ impl Driver {
             }),
             _ => report::parse(self.spec.kind(), &raw_report, &stderr),
         };
+        let report = report.map(|report| report.under(self.spec.kind(), self.spec.shape()));
         let report = report.map_err(|mut unread| {
             if !ended.is_success() && self.stopped.is_none() {
                 unread.why = format!("it ended with {ended}: {}", unread.why);

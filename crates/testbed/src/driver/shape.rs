@@ -8,6 +8,7 @@ use wallfinder_model::{Decode, Nanos, Rate};
 
 use super::DriverKind;
 use super::flags::{self, Flag, Means, Style};
+use crate::report::held;
 
 /// The load of a foreign driver. What is not known is `None`.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,6 +31,8 @@ pub struct Shape {
     pub warmup: Option<Nanos>,
     /// When it gives a request up; none: never.
     pub timeout: Option<Nanos>,
+    /// Whether it is told to count latency from the intended start.
+    pub latency_from_due: bool,
     /// A new connection for each request.
     pub connection_per_request: bool,
     /// The method.
@@ -196,6 +199,7 @@ fn defaults(kind: DriverKind) -> Shape {
         rate: None,
         warmup: None,
         timeout: None,
+        latency_from_due: false,
         connection_per_request: false,
         method: "GET".into(),
         header_names: Vec::new(),
@@ -263,11 +267,19 @@ pub(super) fn shape(kind: DriverKind, reading: &Reading) -> Shape {
     let span = |means| reading.value(means).and_then(duration_of);
     let small = |means| count(means).and_then(|n| u32::try_from(n).ok());
     shape.connections = small(Means::Connections).or(shape.connections);
-    shape.in_flight_per_connection = small(Means::InFlight).or(shape.in_flight_per_connection);
+    if takes_depth(kind, reading) {
+        shape.in_flight_per_connection = small(Means::InFlight).or(shape.in_flight_per_connection);
+    }
     if reading.has(Means::Script) {
         shape.in_flight_per_connection = None;
     }
     shape.workers = small(Means::Workers).or(shape.workers);
+    // Those that share its connections among them.
+    let workers = match kind {
+        DriverKind::Autocannon | DriverKind::Wrk | DriverKind::Wrk2 => shape.workers.unwrap_or(0),
+        _ => 0,
+    };
+    shape.connections = shape.connections.map(|n| held(n, workers));
     if let Some(total) = small(Means::InFlightTotal).or((kind == DriverKind::Ghz).then_some(50)) {
         let connections = shape.connections.unwrap_or(1).max(1);
         shape.in_flight_per_connection = Some(total.div_ceil(connections));
@@ -287,16 +299,23 @@ pub(super) fn shape(kind: DriverKind, reading: &Reading) -> Shape {
         span(Means::Duration),
     );
     shape.warmup = span(Means::Warmup);
-    if kind == DriverKind::Autocannon && !reading.warmup_words.is_empty() {
+    if kind == DriverKind::Autocannon && reading.has(Means::Warmup) {
+        // It warms up as it loads, but for what stands in the brackets.
         let inside = read(kind, &reading.warmup_words);
-        shape.warmup = inside.value(Means::Duration).and_then(duration_of);
+        let inside = inside.value(Means::Duration).and_then(duration_of);
+        shape.warmup = inside.or(shape.duration);
     }
     if let Some(timeout) = span(Means::Timeout) {
         shape.timeout = (timeout.0 > 0).then_some(timeout);
     }
     let rate = |means| reading.value(means).and_then(rate_of);
     if let Some(rate) = rate(Means::Rate) {
-        shape.rate = (rate > 0.0).then_some(Rate(rate));
+        // Each of autocannon's workers keeps to all of it.
+        let each = match kind {
+            DriverKind::Autocannon => workers.max(1),
+            _ => 1,
+        };
+        shape.rate = (rate > 0.0).then_some(Rate(rate * f64::from(each)));
     } else if let Some(rate) = rate(Means::RatePerConnection).filter(|rate| *rate > 0.0) {
         shape.rate = shape.connections.map(|n| Rate(rate * f64::from(n)));
     }
@@ -313,6 +332,8 @@ pub(super) fn shape(kind: DriverKind, reading: &Reading) -> Shape {
             _ => {}
         }
     }
+    // Without a rate no start is intended.
+    shape.latency_from_due = reading.has(Means::LatencyFromDue) && shape.rate.is_some();
     set_body(kind, &mut shape, reading);
     if let Some(method) = reading.value(Means::Method) {
         shape.method = method.to_owned();
@@ -331,6 +352,19 @@ pub(super) fn shape(kind: DriverKind, reading: &Reading) -> Shape {
             })
     });
     shape
+}
+
+/// Whether what is asked to be in flight on a connection is: of oha over HTTP/2 and later, of fortio over gRPC.
+fn takes_depth(kind: DriverKind, reading: &Reading) -> bool {
+    match kind {
+        DriverKind::Oha => {
+            let version = reading.value(Means::HttpVersion);
+            let is_later = version.is_some_and(|version| version.starts_with(['2', '3']));
+            is_later || reading.has(Means::Http2)
+        }
+        DriverKind::Fortio => reading.has(Means::Grpc),
+        _ => true,
+    }
 }
 
 /// A count and a duration compete, and each tool has its own winner.
@@ -396,7 +430,7 @@ fn duration_of(text: &str) -> Option<Nanos> {
     (total > 0).then_some(Nanos(total))
 }
 
-/// `500`, `10k`, and vegeta's `500/1s`, `3000/m`.
+/// `500`, `10k`, and vegeta's `500/1s`, `3000/m`. Below 0 there is none, and it is 0.
 fn rate_of(text: &str) -> Option<f64> {
     let (count, per) = text.split_once('/').unwrap_or((text, "1s"));
     let per = if per.starts_with(|c: char| c.is_ascii_digit()) {
@@ -409,7 +443,7 @@ fn rate_of(text: &str) -> Option<f64> {
         Ok(count) => count,
         Err(_) => count_of(count)? as f64,
     };
-    (seconds > 0.0 && count.is_finite() && count >= 0.0).then(|| count / seconds)
+    (seconds > 0.0 && count.is_finite()).then(|| count.max(0.0) / seconds)
 }
 
 #[cfg(test)]
@@ -459,13 +493,25 @@ mod tests {
                 s(30),
                 None,
             ),
+            // A whole number for each of the workers.
             (
                 "autocannon -c500 --pipelining=1 -w 120 -d 20 http://h/",
-                500,
+                480,
                 1,
                 s(20),
                 None,
             ),
+            ("autocannon -c 2 -w 3 http://h/", 3, 1, s(10), None),
+            // Each of which keeps to all of the rate.
+            (
+                "autocannon -c 8 -w 2 -R 100 http://h/",
+                8,
+                1,
+                s(10),
+                Some(200.0),
+            ),
+            ("wrk -t4 -c10 http://h/", 8, 1, s(10), None),
+            ("wrk -c5 http://h/", 4, 1, s(10), None),
             ("autocannon -a 5000 -d 3 http://h/", 10, 1, n(5000), None),
             (
                 "autocannon -W [ -c 1 -d 3 ] -c 7 -d 4 http://h/",
@@ -499,6 +545,9 @@ mod tests {
                 Some(500.0),
             ),
             ("oha -n 10k --http2 -p 8 http://h/", 50, 8, n(10_000), None),
+            ("oha --http-version 2 -p 8 http://h/", 50, 8, n(200), None),
+            // Over HTTP/1 there is one at a time.
+            ("oha -n 10k -p 8 http://h/", 50, 1, n(10_000), None),
             (
                 "h2load -c 10 -m 8 -D 2 --warm-up-time=1 http://h/",
                 10,
@@ -554,6 +603,7 @@ mod tests {
                 s(3),
                 None,
             ),
+            ("fortio load -c 2 -s 8 -qps -1 http://h/", 2, 1, s(5), None),
             ("echo-client tcp", 1, 1, n(1000), None),
             (
                 "echo-client rest --clients 50 --requests=20 http://h/",
@@ -600,6 +650,13 @@ mod tests {
         assert_eq!(shape.timeout, Some(Nanos::from_secs(5)));
         assert_eq!(shape.warmup, Some(Nanos::from_secs(3)));
         assert_eq!(shape.url.as_deref(), Some("http://h/"));
+        // Without brackets, or a time in them, the warm-up is as long as the load.
+        for warmup in ["-W", "-W [ -c 1 ]"] {
+            let shape = shape_of(&format!("autocannon {warmup} -d 4 http://h/"));
+            assert_eq!(shape.warmup, Some(Nanos::from_secs(4)), "{warmup}");
+        }
+        assert!(shape_of("oha -q 5 --latency-correction http://h/").latency_from_due);
+        assert!(!shape_of("oha --latency-correction http://h/").latency_from_due);
         assert!(shape_of("ab http://h/").connection_per_request);
         assert!(!shape_of("ab -k http://h/").connection_per_request);
         assert!(shape_of("vegeta attack -keepalive=false").connection_per_request);

@@ -26,6 +26,8 @@ pub(super) fn autocannon(report: &[u8]) -> Result<DriverReport, Unread> {
     struct Report {
         connections: u32,
         pipelining: u32,
+        #[serde(default)]
+        workers: u32,
         duration: f64,
         errors: u64,
         timeouts: u64,
@@ -52,11 +54,12 @@ pub(super) fn autocannon(report: &[u8]) -> Result<DriverReport, Unread> {
     }
     let last = report.trim_ascii().rsplit(|byte| *byte == b'\n').next();
     let r: Report = json("autocannon", last.unwrap_or_default())?;
+    let connections = super::held(r.connections, r.workers);
     let mut out = DriverReport {
         requests: r.requests.total,
         duration_ns: Some(whole(r.duration * 1e9)),
         bytes_in: Some(r.throughput.total),
-        connections: Some(r.connections),
+        connections: Some(connections),
         in_flight_per_connection: Some(r.pipelining),
         ..DriverReport::default()
     };
@@ -70,24 +73,31 @@ pub(super) fn autocannon(report: &[u8]) -> Result<DriverReport, Unread> {
     out.fail("net.other", r.errors.saturating_sub(r.timeouts));
     // Requests on connections that the server dropped are sent again without a word. What
     // was sent, and neither answered nor failed nor in flight at the end, was lost.
-    let in_flight = u64::from(r.connections) * u64::from(r.pipelining);
+    let in_flight = u64::from(connections) * u64::from(r.pipelining);
     let accounted = [r.requests.total, r.errors, in_flight];
     let lost = accounted
         .iter()
         .fold(r.requests.sent, |left, n| left.saturating_sub(*n));
     out.fail("unanswered", lost);
     let ms = |name: &str| r.latency.get(name).map(|ms| ms * MS);
+    // At a rate it adds to each latency all that are whole milliseconds shorter, whatever the rate.
+    let timed = r.latency.get("totalCount").copied().unwrap_or(0.0);
     let mut latency = Latency {
-        mean_ns: ms("mean"),
-        stdev_ns: ms("stddev"),
-        min_ns: ms("min").map(whole),
         max_ns: ms("max").map(whole),
         resolution_ns: Some(MS as u64),
+        made_up: timed > r.requests.total as f64,
         ..Latency::default()
     };
-    for (name, ms) in &r.latency {
-        if let Some(percent) = name.strip_prefix('p') {
-            latency.quantile(format!("p{}", percent.replace('_', ".")), ms * MS);
+    if !latency.made_up {
+        latency.mean_ns = ms("mean");
+        latency.stdev_ns = ms("stddev");
+        // Its smallest is of those that are not 0.
+        let is_smallest = r.latency.get("p0_001").is_none_or(|ms| *ms > 0.0);
+        latency.min_ns = ms("min").filter(|_| is_smallest).map(whole);
+        for (name, ms) in &r.latency {
+            if let Some(percent) = name.strip_prefix('p') {
+                latency.quantile(format!("p{}", percent.replace('_', ".")), ms * MS);
+            }
         }
     }
     out.latency = latency.unless_empty();
@@ -97,6 +107,7 @@ pub(super) fn autocannon(report: &[u8]) -> Result<DriverReport, Unread> {
     let by_time = out.requests as f64 / r.duration;
     let is_late = r.duration > 0.0 && r.requests.average > LATE_MIN * by_time;
     let each_second = if is_late { by_time } else { r.requests.average };
+    out.overstated = is_late.then_some(r.requests.average);
     out.throughput = out.good_of(each_second, out.requests);
     Ok(out)
 }
@@ -202,6 +213,8 @@ pub(super) fn k6(report: &[u8]) -> Result<DriverReport, Unread> {
         };
         latency.quantile(name, ms(field).unwrap_or(0.0));
     }
+    // A script may pause between its requests: by Little's law.
+    out.in_flight = latency.mean_ns.map(|mean_ns| rate * mean_ns / 1e9);
     out.latency = latency.unless_empty();
     out.throughput = out.good_of(rate, requests);
     Ok(out)
@@ -247,6 +260,7 @@ pub(super) fn ghz(report: &[u8]) -> Result<DriverReport, Unread> {
             .concurrency
             .zip(r.options.connections)
             .map(|(workers, connections)| workers.div_ceil(connections.max(1))),
+        in_flight: r.options.concurrency.map(f64::from),
         ..DriverReport::default()
     };
     out.requests = sum(r.status_code_distribution.values());
@@ -347,9 +361,12 @@ pub(super) fn bombardier(report: &[u8]) -> Result<DriverReport, Unread> {
         latency.quantile(format!("p{percent}"), us * 1e3);
     }
     out.latency = latency.unless_empty();
-    // `rps.mean` is a mean of samples, and off the total by whole percents in short runs.
+    // `rps.mean` is a mean of samples, failures among them, and off the total by whole percents in short runs.
     if r.time_taken_seconds > 0.0 {
         out.throughput = out.good() as f64 / r.time_taken_seconds;
+        let all = out.requests.saturating_add(r.others);
+        let is_more = r.rps.mean > LATE_MIN * all as f64 / r.time_taken_seconds;
+        out.overstated = (is_more && out.good() > 0).then_some(r.rps.mean);
     }
     Ok(out)
 }
@@ -412,7 +429,8 @@ pub(super) fn vegeta(report: &[u8]) -> Result<DriverReport, Unread> {
 }
 
 /// `fortio load -json -`: times in seconds, but for the whole run's; its rate counts failures. A call
-/// that got no answer has the status -1.
+/// that got no answer has the status -1. Over gRPC it tells of health, SERVING or not, and of ERRORs, and
+/// its threads are streams.
 pub(super) fn fortio(report: &[u8]) -> Result<DriverReport, Unread> {
     #[derive(Deserialize)]
     #[serde(rename_all = "PascalCase")]
@@ -421,6 +439,7 @@ pub(super) fn fortio(report: &[u8]) -> Result<DriverReport, Unread> {
         actual_qps: f64,
         actual_duration: u64,
         num_threads: u32,
+        streams: Option<u32>,
         resolution: f64,
         duration_histogram: Histogram,
         ret_codes: BTreeMap<String, u64>,
@@ -445,16 +464,20 @@ pub(super) fn fortio(report: &[u8]) -> Result<DriverReport, Unread> {
     let mut out = DriverReport {
         headline: Some(r.actual_qps),
         duration_ns: Some(r.actual_duration),
-        connections: Some(r.num_threads),
+        connections: Some(r.num_threads / r.streams.unwrap_or(1).max(1)),
+        in_flight_per_connection: r.streams,
         ..DriverReport::default()
     };
     for (status, count) in r.ret_codes {
-        if status == "-1" {
-            out.fail("net.other", count);
-        } else {
-            out.status(&status, count);
-            add(&mut out.requests, count);
+        match status.as_str() {
+            "-1" | "ERROR" => {
+                out.fail("net.other", count);
+                continue;
+            }
+            "SERVING" | "OK" => add(out.statuses.entry(status).or_default(), count),
+            status => out.status(status, count),
         }
+        add(&mut out.requests, count);
     }
     let times = r.duration_histogram;
     let mut latency = Latency {
@@ -514,6 +537,8 @@ pub(super) fn echo_client(report: &[u8]) -> Result<DriverReport, Unread> {
         latency.unless_empty()
     };
     let r: Report = json("echo-client", report)?;
+    let sharing = r.clients.div_ceil(r.connections.max(1));
+    let product = f64::from(r.connections) * f64::from(sharing);
     let mut out = DriverReport {
         version: Some(format!("echo-client {}", r.echo_client)),
         requests: r.answered,
@@ -521,8 +546,8 @@ pub(super) fn echo_client(report: &[u8]) -> Result<DriverReport, Unread> {
         throughput: r.throughput,
         duration_ns: Some(r.duration_ns),
         connections: Some(r.connections),
-        in_flight_per_connection: Some(r.clients.div_ceil(r.connections.max(1))),
-        in_flight: (r.in_flight != f64::from(r.clients)).then_some(r.in_flight),
+        in_flight_per_connection: Some(sharing),
+        in_flight: (r.in_flight != product).then_some(r.in_flight),
         fairness: r.fairness,
         ..DriverReport::default()
     };

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 use wallfinder_model::record::Histogram;
 
-use crate::driver::DriverKind;
+use crate::driver::{DriverKind, Shape};
 
 /// A rate that is larger than what was counted over the time by more than this is none.
 const LATE_MIN: f64 = 1.1;
@@ -36,6 +36,8 @@ pub struct DriverReport {
     pub throughput: f64,
     /// Requests per second as the tool prints them.
     pub headline: Option<f64>,
+    /// The same, where it is an average of samples and more than what was counted came to in its time.
+    pub overstated: Option<f64>,
     /// The time that the numbers are about.
     pub duration_ns: Option<u64>,
     /// Latency as the tool counts it.
@@ -73,6 +75,8 @@ pub struct Latency {
     pub resolution_ns: Option<u64>,
     /// Whether it is counted from the intended start, not from when a request was sent.
     pub from_due: bool,
+    /// Whether the tool has added latencies of requests that it never sent.
+    pub made_up: bool,
 }
 
 /// A report that was not understood.
@@ -95,13 +99,6 @@ impl DriverReport {
         })
     }
 
-    /// What the tool prints, where that is more than what it counted came to in its time.
-    pub fn overstated(&self) -> Option<f64> {
-        let printed = self.headline?;
-        let is_more = self.good_of(printed, self.requests) > LATE_MIN * self.throughput;
-        (is_more && self.good() > 0).then_some(printed)
-    }
-
     /// The latency as a record holds it: without the histogram itself.
     pub fn histogram(&self) -> Option<Histogram> {
         let latency = self.latency.as_ref()?;
@@ -115,6 +112,33 @@ impl DriverReport {
             max_ns: latency.max_ns.unwrap_or(0),
             quantiles_ns: latency.quantiles_ns.clone(),
         })
+    }
+
+    /// What a tool counts and times in another way because of its flags, which no report tells.
+    pub(crate) fn under(mut self, kind: DriverKind, shape: &Shape) -> DriverReport {
+        let connections = f64::from(self.connections.or(shape.connections).unwrap_or(0));
+        match (kind, shape.rate) {
+            (DriverKind::Autocannon, Some(rate)) => {
+                // Of each new connection it counts a second's requests as sent, and not those that it sends at once.
+                let depth = f64::from(shape.in_flight_per_connection.unwrap_or(1));
+                let never_sent = (rate.0 - connections * depth).abs().ceil() as u64;
+                let lost = self.errors.remove("unanswered").unwrap_or(0);
+                self.fail("unanswered", lost.saturating_sub(never_sent));
+            }
+            (DriverKind::Wrk2, Some(rate)) => {
+                // It counts connections that have sent nothing for so long, also those whose turn has not come.
+                if let Some(timeout) = shape.timeout
+                    && connections / rate.0 > timeout.as_secs_f64()
+                {
+                    self.errors.remove("timeout.total");
+                }
+            }
+            _ => {}
+        }
+        if let Some(latency) = &mut self.latency {
+            latency.from_due |= shape.latency_from_due;
+        }
+        self
     }
 
     /// Adds failures of a class, if there were any.
@@ -192,6 +216,14 @@ fn sum<'n>(counts: impl IntoIterator<Item = &'n u64>) -> u64 {
     counts.fold(0, |sum, count| sum.saturating_add(*count))
 }
 
+/// Connections that workers or threads hold, each of them a whole number and one at the least.
+pub(crate) fn held(connections: u32, workers: u32) -> u32 {
+    match workers {
+        0 => connections,
+        workers => (connections / workers).max(1).saturating_mul(workers),
+    }
+}
+
 /// Whole nanoseconds.
 fn whole(ns: f64) -> u64 {
     ns.round() as u64
@@ -214,7 +246,8 @@ pub fn parse(kind: DriverKind, report: &[u8], stderr: &[u8]) -> Result<DriverRep
         DriverKind::Vegeta => json_tools::vegeta(report),
         DriverKind::Fortio => json_tools::fortio(report),
         DriverKind::EchoClient => json_tools::echo_client(report),
-        DriverKind::Wrk | DriverKind::Wrk2 => text_tools::wrk(report),
+        DriverKind::Wrk => text_tools::wrk(report, false),
+        DriverKind::Wrk2 => text_tools::wrk(report, true),
         DriverKind::H2load => text_tools::h2load(report),
         DriverKind::Ab => text_tools::ab(report),
         DriverKind::Hey => text_tools::hey(report),

@@ -73,8 +73,171 @@ fn an_average_of_samples_that_came_late_is_no_throughput() {
     let read = parse(kind_of("autocannon-ok"), late.as_bytes(), b"").unwrap();
     assert_eq!(read.headline, Some(50_967.0));
     assert_eq!(read.throughput.round(), (50_967.0f64 / 2.03).round());
-    assert_eq!(read.overstated(), Some(50_967.0));
-    assert_eq!(report("autocannon-ok").overstated(), None);
+    assert_eq!(read.overstated, Some(50_967.0));
+    assert_eq!(report("autocannon-ok").overstated, None);
+}
+
+/// What a tool prints counts failures, too: more than the good answers, and as many as it made.
+#[test]
+fn a_rate_that_counts_failures_is_not_overstated() {
+    for name in every_fixture() {
+        let read = parse(kind_of(&name), &fixture(&name), b"");
+        assert_eq!(read.ok().and_then(|read| read.overstated), None, "{name}");
+    }
+    let r = report("oha-reset");
+    assert!(
+        r.headline
+            .is_some_and(|printed| printed > 1.1 * r.throughput)
+    );
+    let halved = changed("bombardier-half", "0.013454307", "0.026908614");
+    assert_eq!(halved.overstated.map(f64::round), Some(37_158.0));
+}
+
+/// A fixture with one thing changed in it.
+fn changed(name: &str, from: &str, to: &str) -> DriverReport {
+    let text = String::from_utf8(fixture(name)).expect(name);
+    let other = text.replace(from, to);
+    assert_ne!(other, text, "{name}");
+    parse(kind_of(name), other.as_bytes(), b"").expect(name)
+}
+
+/// Over how many threads it spreads what it was asked for is in the report, and what it then holds is not.
+#[test]
+fn each_worker_holds_a_whole_number_of_connections() {
+    let r = changed("wrk-ok", "2 threads and 10", "3 threads and 10");
+    assert_eq!(r.connections, Some(9));
+    for (workers, connections) in [(3, 9), (12, 12)] {
+        let to = format!("\"workers\":{workers}");
+        let r = changed("autocannon-w", "\"workers\":2", &to);
+        assert_eq!(r.connections, Some(connections), "{workers}");
+    }
+}
+
+/// Its intervals are of the wrong unit: each latency of N ms comes with N - 1, N - 2, and so on.
+#[test]
+fn latencies_that_autocannon_makes_up_at_a_rate_are_left_out() {
+    let r = changed(
+        "autocannon-ok",
+        "\"totalCount\":50967",
+        "\"totalCount\":50968",
+    );
+    let latency = r.latency.expect("there");
+    assert!(latency.made_up && latency.quantiles_ns.is_empty());
+    assert_eq!((latency.mean_ns, latency.max_ns), (None, Some(35_000_000)));
+    let latency = report("autocannon-ok").latency.expect("there");
+    assert!(!latency.made_up);
+    assert_eq!(latency.min_ns, None, "that of those which are not 0");
+}
+
+/// Ten connections at 50,490 answers per second are 198 µs each, and it tells of 424 µs.
+#[test]
+fn latencies_that_wrk_makes_up_are_known_by_their_mean() {
+    for (name, made_up) in [
+        ("wrk-ok", true),
+        ("wrk-plain", true),
+        ("wrk-half", false),
+        ("wrk2-ok", false),
+    ] {
+        let latency = report(name).latency.expect(name);
+        assert_eq!(latency.made_up, made_up, "{name}");
+    }
+}
+
+#[test]
+fn what_flags_change_in_a_report_is_minded() {
+    let spec = |command: &str| crate::driver::DriverSpec::parse(command).expect(command);
+    let under = |command: &str, report: DriverReport| {
+        let spec = spec(command);
+        report.under(spec.kind(), spec.shape())
+    };
+    // Ten connections at 50 each are counted as 500 requests at once, and each sends one.
+    let mut lost = report("autocannon-ok");
+    lost.errors.insert("unanswered".into(), 495);
+    let mended = under("autocannon -c 10 -r 50 http://h/", lost.clone());
+    assert_eq!(mended.errors["unanswered"], 5);
+    let mended = under("autocannon -c 10 -R 500 http://h/", lost.clone());
+    assert_eq!(mended.errors["unanswered"], 5);
+    let as_it_is = under("autocannon -c 10 http://h/", lost.clone());
+    assert_eq!(as_it_is.errors["unanswered"], 495);
+    // With a turn every ten seconds a connection is silent for more than two.
+    lost.errors.insert("timeout.total".into(), 50);
+    let slow = under("wrk2 -c 10 -R 1 http://h/", lost.clone());
+    assert!(!slow.errors.contains_key("timeout.total"));
+    let fast = under("wrk2 -c 10 -R 100 http://h/", lost);
+    assert_eq!(fast.errors["timeout.total"], 50);
+    let due = "oha -q 100 --latency-correction http://h/";
+    let latency = |command| under(command, report("oha-ok")).latency;
+    assert!(latency(due).is_some_and(|latency| latency.from_due));
+    assert!(latency("oha -q 100 http://h/").is_some_and(|latency| !latency.from_due));
+}
+
+/// Its health check's word for a good answer is no status of HTTP, and its threads are all streams.
+#[test]
+fn calls_of_fortio_over_grpc_are_read() {
+    let text = String::from_utf8(fixture("fortio-ok")).expect("text");
+    let from = text.find("\"RetCodes\"").expect("there");
+    let until = from + text[from..].find('}').expect("there") + 1;
+    let codes = "\"Streams\": 4, \"RetCodes\": {\"SERVING\": 136057, \"ERROR\": 2}";
+    let text = format!("{}{codes}{}", &text[..from], &text[until..]);
+    let r = parse(DriverKind::Fortio, text.as_bytes(), b"").expect("a report");
+    assert_eq!((r.requests, r.errors["net.other"]), (136_057, 2));
+    assert_eq!((r.good(), r.errors.len()), (136_057, 1));
+    assert_eq!(r.throughput.round(), 68_002.0);
+    assert_eq!(
+        (r.connections, r.in_flight_per_connection),
+        (Some(2), Some(4))
+    );
+}
+
+#[test]
+fn requests_that_got_no_answer_are_not_among_the_answers() {
+    // With -r what could not be received is complete.
+    let half = "(Connect: 0, Receive: 0, Length: 101, Exceptions: 0)";
+    let lost = "(Connect: 0, Receive: 50, Length: 101, Exceptions: 50)";
+    let r = changed("ab-half", half, lost);
+    assert_eq!((r.requests, r.good()), (150, 49));
+    assert_eq!((r.errors["net.reset.wait"], r.errors.len()), (50, 2));
+    assert_eq!(r.throughput.round(), (7928.96f64 * 49.0 / 200.0).round());
+    // Streams that were reset are done.
+    let r = changed(
+        "h2load-n",
+        "2000 succeeded, 0 failed, 0 errored",
+        "1990 succeeded, 10 failed, 10 errored",
+    );
+    assert_eq!((r.requests, r.errors["net.other"]), (1_990, 10));
+    // All that were answered came too late.
+    let r = report("wrk-timeout");
+    assert_eq!((r.good(), r.errors["timeout.total"]), (0, 10));
+}
+
+/// It keeps a million latencies, and divides the sum of all by that.
+#[test]
+fn a_mean_of_hey_is_of_all_that_it_summed() {
+    let text = String::from_utf8(fixture("hey-ok")).expect("text");
+    let more = text.replace("2000 responses", "4000 responses");
+    assert_ne!(more, text);
+    let mean = |text: &str| {
+        let r = parse(DriverKind::Hey, text.as_bytes(), b"").expect("a report");
+        r.latency.and_then(|latency| latency.mean_ns)
+    };
+    assert_eq!(mean(&text).map(f64::round), Some(700_000.0));
+    assert_eq!(mean(&more).map(f64::round), Some(350_000.0));
+}
+
+/// Ten over four connections are three on some, and still ten.
+#[test]
+fn what_is_in_flight_is_not_rounded_up_by_connection() {
+    let of = |name, from, to| {
+        let r = changed(name, from, to);
+        (r.in_flight_per_connection, r.in_flight)
+    };
+    let ghz = of("ghz-ok", "\"connections\": 2", "\"connections\": 4");
+    assert_eq!(ghz, (Some(3), Some(10.0)));
+    let ours = of("echo-client-ok", "\"connections\":4", "\"connections\":3");
+    assert_eq!(ours, (Some(2), Some(4.0)));
+    // A user who pauses has fewer in flight than one.
+    let k6 = report("k6-ok").in_flight.expect("there");
+    assert!((4.7..4.8).contains(&k6), "{k6}");
 }
 
 #[test]
@@ -86,7 +249,7 @@ fn failures_are_told_by_class_and_are_no_throughput() {
         ("autocannon-reset", 10_715, &[("unanswered", 1_195)], 10_716),
         ("wrk-half", 49_803, &[("status.4xx_or_5xx", 24_988)], 22_562),
         ("wrk-reset", 31_359, &[("net.reset.wait", 3_492)], 31_296),
-        ("wrk-timeout", 10, &[("timeout.total", 10)], 3),
+        ("wrk-timeout", 0, &[("timeout.total", 10)], 0),
         ("wrk2-plain", 993, &[("status.4xx_or_5xx", 492)], 250),
         ("h2load-404", 500, &[("status.4xx", 500)], 0),
         ("h2load-refused", 0, &[("net.other", 50)], 0),

@@ -1,7 +1,9 @@
 //! Tools that report in text: wrk and wrk2, h2load, ab, hey.
 
 use super::text::{bytes, count, count_after, count_before, nanos, number};
-use super::{DriverReport, Latency, Unread, add, class_of, quantile_name, sum, unread, whole};
+use super::{
+    DriverReport, LATE_MIN, Latency, Unread, add, class_of, quantile_name, sum, unread, whole,
+};
 
 /// Lines of a report, ends trimmed.
 fn lines(report: &[u8]) -> Vec<String> {
@@ -21,8 +23,8 @@ fn needed<T>(tool: &str, what: &str, found: Option<T>) -> Result<T, Unread> {
     found.ok_or_else(|| unread(format!("no `{what}` in what {tool} reported")))
 }
 
-/// `  101164 requests in 2.00s, 22.77MB read`. wrk2 is told by its HdrHistogram.
-pub(super) fn wrk(report: &[u8]) -> Result<DriverReport, Unread> {
+/// `  101164 requests in 2.00s, 22.77MB read`. wrk2 counts latency from the intended start.
+pub(super) fn wrk(report: &[u8], is_wrk2: bool) -> Result<DriverReport, Unread> {
     let lines = lines(report);
     let totals = lines.iter().find(|line| line.contains(" requests in "));
     let totals = needed("wrk", "requests in", totals)?;
@@ -30,18 +32,23 @@ pub(super) fn wrk(report: &[u8]) -> Result<DriverReport, Unread> {
     let rate = needed("wrk", "Requests/sec", rate)?;
     let (_, spent) = totals.split_once(" requests in ").unwrap_or_default();
     let (spent, read) = spent.split_once(',').unwrap_or((spent, ""));
+    let complete = needed("wrk", "requests in", count(totals))?;
     let mut out = DriverReport {
-        requests: needed("wrk", "requests in", count(totals))?,
+        requests: complete,
         headline: Some(rate),
         duration_ns: nanos(spent).map(whole),
         bytes_in: read.trim().strip_suffix(" read").and_then(bytes),
         in_flight_per_connection: None,
         ..DriverReport::default()
     };
-    let threads = lines.iter().find(|line| line.ends_with(" connections"));
-    out.connections = threads
-        .and_then(|line| count_before(line, " connections"))
-        .and_then(|n| u32::try_from(n).ok());
+    let asked = lines.iter().find(|line| line.ends_with(" connections"));
+    let before = |label| {
+        let found = asked.and_then(|line| count_before(line, label));
+        found.and_then(|n| u32::try_from(n).ok())
+    };
+    // It prints what it was asked for, and gives each thread a whole number.
+    let threads = before(" threads").unwrap_or(0);
+    out.connections = before(" connections").map(|n| super::held(n, threads));
     out.fail(
         "status.4xx_or_5xx",
         after(&lines, "Non-2xx or 3xx responses:")
@@ -54,17 +61,25 @@ pub(super) fn wrk(report: &[u8]) -> Result<DriverReport, Unread> {
         out.fail("net.reset.wait", errors("read "));
         out.fail("net.reset.send", errors("write "));
         out.fail("timeout.total", errors("timeout "));
+        // Of wrk these are answers that came too late: among its requests, and in no latency.
+        if !is_wrk2 {
+            out.requests = complete.saturating_sub(errors("timeout "));
+        }
     }
-    out.latency = wrk_latency(&lines).unless_empty();
-    out.throughput = out.good_of(rate, out.requests);
+    let mut latency = wrk_latency(&lines, is_wrk2);
+    // For requests that a long one has held up wrk adds latencies. By Little's law the mean of those that were is
+    // never more than connections over rate.
+    let most_ns = out.connections.map(|n| f64::from(n) * 1e9 / rate);
+    let is_more = |(mean, most): (f64, f64)| mean > LATE_MIN * most;
+    latency.made_up = !is_wrk2 && latency.mean_ns.zip(most_ns).is_some_and(is_more);
+    out.latency = latency.unless_empty();
+    out.throughput = out.good_of(rate, complete);
     Ok(out)
 }
 
-fn wrk_latency(lines: &[String]) -> Latency {
+fn wrk_latency(lines: &[String], from_due: bool) -> Latency {
     let mut latency = Latency {
-        from_due: lines
-            .iter()
-            .any(|line| line.contains("(HdrHistogram - Recorded Latency)")),
+        from_due,
         ..Latency::default()
     };
     // `Latency   424.56us  731.10us   6.30ms   88.91%`: average, deviation, largest.
@@ -107,7 +122,10 @@ pub(super) fn h2load(report: &[u8]) -> Result<DriverReport, Unread> {
     let rate = needed("h2load", "req/s", finished_parts.next().and_then(number))?;
     let of = |label: &str| count_before(requests, label).unwrap_or(0);
     let mut out = DriverReport {
-        requests: of(" done"),
+        // Those that are done may be errors. Failures are answers of a bad status, and errors.
+        requests: of(" succeeded")
+            .saturating_add(of(" failed"))
+            .saturating_sub(of(" errored")),
         headline: Some(rate),
         // `finished` counts the warm-up too; the rate does not.
         duration_ns: main_duration(&lines).or(spent).map(whole),
@@ -205,13 +223,16 @@ pub(super) fn ab(report: &[u8]) -> Result<DriverReport, Unread> {
     // An answer of another length than the first one is a good answer.
     if let Some(failures) = after(&lines, "(Connect:") {
         let errors = |label| count_after(failures, label).unwrap_or(0);
+        let received = errors("Receive: ");
+        // What fails while it connects is both.
+        let exceptions = errors("Exceptions: ").saturating_sub(received);
         out.fail(
             "net.other",
-            count(failures)
-                .unwrap_or(0)
-                .saturating_add(errors("Exceptions: ")),
+            count(failures).unwrap_or(0).saturating_add(exceptions),
         );
-        out.fail("net.reset.wait", errors("Receive: "));
+        out.fail("net.reset.wait", received);
+        // With -r these are complete, too.
+        out.requests = requests.saturating_sub(received);
     }
     out.latency = ab_latency(&lines).unless_empty();
     out.throughput = out.good_of(rate, requests);
@@ -284,8 +305,15 @@ pub(super) fn hey(report: &[u8]) -> Result<DriverReport, Unread> {
         add(&mut counted, failures);
     }
     let seconds = |label: &str| after(&lines, label).and_then(number).map(|s| s * 1e9);
+    // It keeps the first million latencies, and divides the sum of all by their number.
+    let kept = kept_by_hey(&lines);
+    let of_all = if (1..out.requests).contains(&kept) {
+        kept as f64 / out.requests as f64
+    } else {
+        1.0
+    };
     let mut latency = Latency {
-        mean_ns: seconds("Average:"),
+        mean_ns: seconds("Average:").map(|mean| mean * of_all),
         min_ns: seconds("Fastest:").map(whole),
         max_ns: seconds("Slowest:").map(whole),
         resolution_ns: Some(100_000),
@@ -301,4 +329,16 @@ pub(super) fn hey(report: &[u8]) -> Result<DriverReport, Unread> {
     out.latency = latency.unless_empty();
     out.throughput = out.good_of(rate, counted);
     Ok(out)
+}
+
+/// Latencies in its histogram: `  0.002 [1888]\t|■■■`.
+fn kept_by_hey(lines: &[String]) -> u64 {
+    let title = "Response time histogram:";
+    let from = lines.iter().position(|line| line.starts_with(title));
+    let inside = lines.iter().skip(from.map_or(lines.len(), |at| at + 1));
+    let counts = inside.map_while(|line| {
+        let (_, rest) = line.split_once('[')?;
+        rest.split_once(']')?.0.parse().ok()
+    });
+    sum(&counts.collect::<Vec<u64>>())
 }
