@@ -464,27 +464,17 @@ fn in_flight_mean(load: &Load, ended_per_s: f64, mean_ns: f64, told: Option<f64>
     most.map_or(mean, |most| mean.min(most))
 }
 
-/// Good answers of the whole run: answers, but those whose status was none of the good ones.
-fn good(report: &DriverReport) -> u64 {
-    let bad = report
-        .errors
-        .iter()
-        .filter(|(class, _)| class.starts_with("status."))
-        .map(|(_, count)| count);
-    report.requests.saturating_sub(bad.sum())
-}
-
 /// Good answers per second of a window that has this part of all that was carried, where that is more than
 /// the driver tells.
 fn counted_inside(report: &DriverReport, part: f64, window_ns: u64) -> Option<f64> {
-    let inside = good(report) as f64 * part * 1e9 / window_ns.max(1) as f64;
+    let inside = report.good() as f64 * part * 1e9 / window_ns.max(1) as f64;
     (inside > LONGER_MIN * report.throughput).then_some(inside)
 }
 
 /// Failures of a window by class, one of each at the least: the part of all that its good answers are, or, where
 /// there are none, its time.
 fn failed_inside(report: &DriverReport, answered: u64, window_ns: u64) -> BTreeMap<String, u64> {
-    let part = match (good(report), report.duration_ns) {
+    let part = match (report.good(), report.duration_ns) {
         (0, Some(duration_ns)) => window_ns as f64 / duration_ns.max(1) as f64,
         (0, None) => 1.0,
         (good, _) => answered as f64 / good as f64,
@@ -547,7 +537,7 @@ fn take_word(step: &mut Step, report: &DriverReport, exchange: Exchange, inside:
         });
     }
     step.fairness = report.fairness;
-    step.driver.answered = Some(good(report));
+    step.driver.answered = Some(report.good());
     if let Some(latency) = &report.latency {
         if let Some(resolution_ns) = latency.resolution_ns {
             step.caveats.push(Caveat::Note {

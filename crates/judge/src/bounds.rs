@@ -61,6 +61,20 @@ impl Bounds {
     }
 }
 
+/// Whether a quantile of a step's latency, by its name in tables, is a lower bound.
+pub fn is_bound(step: &Step, name: &str) -> bool {
+    Bounds::of(step).is_some_and(|bounds| bounds.bounds_named(name))
+}
+
+/// Requests without an answer that could move a quantile of a part of a step, of which `left` had not ended when the
+/// window closed and `count` have a latency. How many of the step's `unanswered` are of this part is known at the
+/// window's end alone: as many as were left at the most.
+pub(crate) fn unanswered_of_part(left: u64, unanswered: u64, count: u64, quantile: f64) -> u64 {
+    let of_part = left.min(unanswered);
+    let could_move = of_part as f64 > (1.0 - quantile) * count as f64;
+    if could_move { of_part } else { 0 }
+}
+
 /// The doubt that requests without an answer raise.
 pub(crate) fn unanswered(step: &Step) -> Option<Caveat> {
     let drained = step.drained.filter(|drained| drained.unanswered() > 0)?;

@@ -12,7 +12,7 @@ use serde::Serialize;
 use wallfinder_model::record::{Histogram, Record, RequestKind, SessionKind, Step};
 use wallfinder_model::{Environment, Wall};
 
-use crate::bounds::Bounds;
+use crate::bounds::{is_bound, unanswered_of_part};
 use crate::finite::{positive, ratio};
 use crate::{histogram, steady};
 
@@ -180,12 +180,7 @@ fn sent(step: &Step) -> impl Iterator<Item = (&str, f64, Option<&str>)> {
     })
 }
 
-/// Whether a quantile of a step's latency can be compared: requests without an answer could not move it.
-pub(crate) fn is_told(step: &Step, name: &str) -> bool {
-    Bounds::of(step).is_none_or(|bounds| !bounds.bounds_named(name))
-}
-
-/// The same of a kind of request of a mix.
+/// Whether a quantile of a kind of request of a mix can be compared: requests without an answer could not move it.
 pub(crate) fn is_told_of_kind(step: &Step, kind: &RequestKind, name: &str) -> bool {
     let failed = kind
         .failed
@@ -204,14 +199,13 @@ fn is_told_of_session(step: &Step, session: &SessionKind, name: &str) -> bool {
     is_told_of(step, session.took.as_ref(), left, name)
 }
 
-/// The same of a part of a step, of which `left` had not ended when the window closed. How many of those
-/// never had an answer is not known: at most as many as of the whole step.
+/// The same of a part of a step, of which `left` had not ended when the window closed.
 fn is_told_of(step: &Step, latency: Option<&Histogram>, left: u64, name: &str) -> bool {
     let unanswered = step.drained.map_or(0, |drained| drained.unanswered());
-    let count = latency.map_or(0, |latency| latency.count) as f64;
+    let count = latency.map_or(0, |latency| latency.count);
     let named = histogram::NAMED.iter().find(|(other, _)| *other == name);
-    let beyond = named.map_or(0.0, |(_, quantile)| (1.0 - quantile) * count);
-    left.min(unanswered) as f64 <= beyond
+    let quantile = named.map_or(1.0, |(_, quantile)| *quantile);
+    unanswered_of_part(left, unanswered, count, quantile) == 0
 }
 
 fn quantile(latency: Option<&Histogram>, name: &str) -> Option<f64> {
@@ -271,7 +265,7 @@ fn pair((i, before): (usize, &Step), (j, after): (usize, &Step)) -> StepPair {
     let latency = |name: &str| {
         let of = |step: &Step| {
             let ns = quantile(step.latency.as_ref(), name)?;
-            is_told(step, name).then_some(ns)
+            (!is_bound(step, name)).then_some(ns)
         };
         ratio(of(after)?, of(before)?)
     };

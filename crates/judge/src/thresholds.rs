@@ -23,7 +23,7 @@ use wallfinder_model::reason::{Ended, Unreachable};
 use wallfinder_model::record::Histogram;
 use wallfinder_model::{Nanos, Rate, Step};
 
-use crate::bounds::Bounds;
+use crate::bounds::{Bounds, unanswered_of_part};
 use crate::finite::known;
 use crate::{histogram, identity, unanswered};
 
@@ -317,17 +317,14 @@ impl Threshold {
             Measure::Quantile(_) | Measure::Mean | Measure::Max
         );
         if let Some(part) = self.name.as_ref().and_then(|name| Part::of(step, name)) {
-            // How many of them are of this part is known at the window's end alone.
             let left = part.begun.saturating_sub(part.good + part.bad);
-            let left = left.min(bounds.unanswered());
-            let room = match self.measure {
-                Measure::Quantile(quantile) => (1.0 - quantile) * part.good as f64,
-                _ => 0.0,
+            let quantile = match self.measure {
+                Measure::Quantile(quantile) => quantile,
+                _ => 1.0,
             };
-            return if is_of_time && left as f64 > room {
-                left
-            } else {
-                0
+            return match is_of_time {
+                true => unanswered_of_part(left, bounds.unanswered(), part.good, quantile),
+                false => 0,
             };
         }
         let could_lift = match self.measure {

@@ -3,11 +3,11 @@
 
 use std::collections::HashMap;
 
+use wallfinder_judge::bounds::is_bound;
 use wallfinder_judge::unanswered;
 use wallfinder_model::record::{Ab, CostBound, CostOutcome, Ratio, Sign, SignKind};
 use wallfinder_model::{Record, Step, Wall};
 
-use crate::figures::is_bound;
 use crate::{number, said, words};
 
 /// Fewer rounds than these give no interval.

@@ -3,7 +3,7 @@
 //! The judge's estimators, side by side with shares and rates that need no judgement.
 //! `None` is not known, and never 0.
 
-use wallfinder_judge::bounds::Bounds;
+use wallfinder_judge::bounds::is_bound;
 use wallfinder_judge::{caveats, cost, identity, little, steady};
 use wallfinder_model::record::{Counts, Histogram};
 use wallfinder_model::telemetry::{CoreSample, FamilySummary};
@@ -167,11 +167,6 @@ fn core_max(step: &Step, family: Option<&FamilySummary>, cores: &[CoreSample]) -
 pub fn latency(step: &Step, name: &str) -> Option<String> {
     let ns = quantile(step.latency.as_ref(), name)?;
     Some(at_least(number::span(ns), is_bound(step, name)))
-}
-
-/// Whether requests without an answer could move a quantile of a step's latency: it is a lower bound then.
-pub fn is_bound(step: &Step, name: &str) -> bool {
-    Bounds::of(step).is_some_and(|bounds| bounds.bounds_named(name))
 }
 
 /// A number as it is shown where it is a lower bound.

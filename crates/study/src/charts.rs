@@ -42,7 +42,8 @@ struct Of {
 impl Of {
     /// Each driver with each payload, in the file's order.
     fn each(raw: &ChartFile) -> Vec<Of> {
-        let drivers = some_or_none(raw.for_each.clone());
+        let drivers = raw.for_each.iter().map(|name| name.get_ref().clone());
+        let drivers = some_or_none(drivers.collect());
         let payloads = some_or_none(raw.payloads.clone());
         let with = |payload: Option<u32>| {
             let of = move |driver: &Option<String>| Of {

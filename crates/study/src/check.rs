@@ -143,7 +143,10 @@ impl Place<'_> {
         let charts = raw
             .charts
             .iter()
-            .map(|chart| charts::compile(chart, self))
+            .map(|chart| {
+                self.are_drivers(&chart.for_each, &drivers)?;
+                charts::compile(chart, self)
+            })
             .collect::<Result<Vec<_>, _>>()?;
         let study = Study {
             id: raw.id.into_inner(),
@@ -627,11 +630,15 @@ impl Place<'_> {
 
     fn claim(&self, raw: &ClaimFile, drivers: &[Driver]) -> Result<Claim, StudyError> {
         self.identifier(&raw.id)?;
-        let names: Vec<&str> = drivers.iter().map(|driver| driver.name.as_str()).collect();
-        for driver in &raw.for_each {
-            self.refer(driver, &names, "driver")?;
-        }
+        self.are_drivers(&raw.for_each, drivers)?;
         claims::compile(raw, self)
+    }
+
+    /// What claims and charts stand for each of.
+    fn are_drivers(&self, named: &[Spanned<String>], drivers: &[Driver]) -> Result<(), StudyError> {
+        let names: Vec<&str> = drivers.iter().map(|driver| driver.name.as_str()).collect();
+        let mut named = named.iter();
+        named.try_for_each(|driver| self.refer(driver, &names, "driver").map(drop))
     }
 
     /// Every step has a name of its own, and no size has too many.

@@ -376,7 +376,8 @@ pub(crate) struct ChartFile {
     pub(crate) title: Spanned<String>,
     /// One for each of these drivers; `driver` is its name.
     #[serde(default)]
-    pub(crate) for_each: Vec<String>,
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<String>"))]
+    pub(crate) for_each: Vec<Spanned<String>>,
     /// One for each of these payloads; `payload` is its bytes.
     #[serde(default)]
     pub(crate) payloads: Vec<u32>,

@@ -28,6 +28,7 @@ use std::time::{Duration, Instant};
 use wallfinder_engine::Signals;
 use wallfinder_hosts::{self as hosts, Pace, ServerHost};
 use wallfinder_judge::caveats::of_relay;
+use wallfinder_judge::identity;
 use wallfinder_judge::proof::looks::{self, ConditionOrder, Next};
 use wallfinder_judge::proof::{WASH_OUT_MAX_S, design};
 use wallfinder_model::experiment::{
@@ -425,9 +426,7 @@ impl Conducting<'_> {
             return false;
         }
         let failed = |answered: u64, failed: u64| failed as f64 / (answered + failed).max(1) as f64;
-        let counts = &self.loads.base.counts;
-        let unconnected: u64 = counts.connect_failures.values().sum();
-        let before = failed(counts.answered, counts.failed_total() + unconnected);
+        let before = identity::failure_share(&self.loads.base.counts);
         let is_well = last.answered > 0
             && failed(last.answered, last.failed) <= before + UNPREPARED_FAILURES_MAX;
         if is_well {

@@ -17,7 +17,8 @@ use wallfinder_model::record::{Ab, CostOutcome, Histogram, Ratio, Sign, SignKind
 
 use super::estimate::{ALPHA, Estimate, estimate, holm};
 use super::pace::{self, Pace, Point};
-use crate::compare::{is_told, is_told_of_kind};
+use crate::bounds::is_bound;
+use crate::compare::is_told_of_kind;
 use crate::cost;
 use crate::finite::{known, median, positive};
 
@@ -147,7 +148,7 @@ const NAMED_MAX: usize = 40;
 /// A quantile of a step's latency; `None` where it is a lower bound.
 fn told(step: &Step, name: &str) -> Option<f64> {
     let ns = quantile(step.latency.as_ref(), name)?;
-    is_told(step, name).then_some(ns)
+    (!is_bound(step, name)).then_some(ns)
 }
 
 fn quantile(latency: Option<&Histogram>, name: &str) -> Option<f64> {

@@ -518,3 +518,20 @@ fn deep_nesting_is_an_error_and_no_overflow() {
     let text = SMALL.replace("top.throughput > 1000", &long);
     let _ = Study::parse("my.toml", &text);
 }
+
+#[test]
+fn a_chart_stands_for_drivers_that_there_are() {
+    let with_chart = |driver: &str| {
+        format!(
+            "{SMALL}\n[[chart]]\ntitle = \"by {{driver}}\"\nfor_each = [\"{driver}\"]\ncategories = [\"10\"]\n\
+             bars_unit = \"requests/s\"\n\n[[chart.bars]]\nname = \"all\"\n\
+             value = 'best(\"simple\", driver).throughput'\n"
+        )
+    };
+    Study::parse("my.toml", &with_chart("engine")).expect("it is fine");
+    let error = refuse(&with_chart("wkr"));
+    assert!(
+        error.message().contains("there is no driver `wkr`"),
+        "{error}"
+    );
+}

@@ -1,6 +1,7 @@
 //! Two settings side by side: the answer, each ratio on an axis with 1 marked, each round.
 
 use serde::Serialize;
+use wallfinder_judge::bounds::is_bound;
 use wallfinder_model::record::{Ab, Ratio};
 use wallfinder_model::{Record, Step};
 
@@ -74,7 +75,7 @@ impl AbView {
         // A lower bound is not drawn beside what is known.
         let p99 = |step: &Step| {
             let ns = quantile(step.latency.as_ref(), "p99")?;
-            (!figures::is_bound(step, "p99")).then_some(ns)
+            (!is_bound(step, "p99")).then_some(ns)
         };
         let throughput = |step: &Step| Some(step.throughput);
         let pictures = [
