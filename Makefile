@@ -177,8 +177,8 @@ walls: build servers drivers ## Servers whose wall is known: how many does find 
 	@$(CARGO) run --release --locked -j $(JOBS) -p wallfinder-walls -- $(ARGS)
 
 .PHONY: kills
-kills: build ## Runs killed at random moments: KILLS (200) of them, and nothing may be left.
-	@WALLFINDER_KILLS=$${KILLS:-200} $(CARGO) test --locked -j $(JOBS) -p wallfinder-tests --test blackbox kills -- --ignored --nocapture
+kills: build ## Runs killed at random moments, KILLS (200) of them, and nothing may be left; OF=kills_on_hosts, kills_at_a_hub or power_cut of others.
+	@WALLFINDER_KILLS=$${KILLS:-200} $(CARGO) test --locked -j $(JOBS) -p wallfinder-tests --test blackbox $${OF:-kills}:: -- --ignored --nocapture
 
 .PHONY: fuzz
 fuzz: ## Each decoder under the fuzzer, FUZZ_SECONDS (600) of it.

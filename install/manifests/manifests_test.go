@@ -34,11 +34,18 @@ func TestAgentsAreAJobWhoseIndicesHaveAnIdentityEach(t *testing.T) {
 		t.Fatal(err)
 	}
 	spec := job.Spec
+	if job.APIVersion != batch.SchemeGroupVersion.String() {
+		t.Errorf("%s of %s", job.Kind, job.APIVersion)
+	}
 	if job.Kind != "Job" || *spec.CompletionMode != batch.IndexedCompletion {
 		t.Errorf("a %s, %s", job.Kind, *spec.CompletionMode)
 	}
 	if *spec.Completions != *spec.Parallelism {
 		t.Errorf("%d of %d at once", *spec.Parallelism, *spec.Completions)
+	}
+	// The one that goes has gone before its index begins anew.
+	if spec.PodReplacementPolicy == nil || *spec.PodReplacementPolicy != batch.Failed {
+		t.Error("two pods may have one identity")
 	}
 	pod := spec.Template.Spec
 	agent := pod.Containers[0]

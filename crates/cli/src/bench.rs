@@ -271,6 +271,9 @@ impl Apparatus for Bench {
         if self.session.interrupted() {
             return Err(ApparatusError::Interrupted);
         }
+        if let Some(elsewhere) = &mut self.elsewhere {
+            elsewhere.leave_out_lost();
+        }
         if let (true, Some(elsewhere)) = (self.is_broken, &self.elsewhere) {
             // An agent whose lease has ended does nothing more for who had it.
             let again = elsewhere.again();
@@ -313,6 +316,9 @@ impl Apparatus for Bench {
         let Some(running) = &self.subject else {
             return Err(ApparatusError::Failed("no subject runs".to_owned()));
         };
+        if let Some(lost) = running.testbed.client.lost() {
+            return Err(ApparatusError::Failed(lost.to_string()));
+        }
         let order = self.order(step, running);
         let order = order.map_err(|failed| ApparatusError::Failed(failed.message))?;
         let loads_here = self

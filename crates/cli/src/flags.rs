@@ -250,7 +250,8 @@ pub(crate) struct AgentFlags {
     #[arg(long, requires = "nats")]
     pub(crate) name: Option<String>,
 
-    /// Allow only this; may be repeated: observe, squeeze, profile, load, start. It narrows what credentials grant.
+    /// Allow only this; may be repeated: observe, squeeze, profile, load, start. It narrows what a hub's credentials grant;
+    /// with a token of NATS, which grants nothing, it is observe and load unless said.
     #[arg(long, value_name = "GRANT", value_delimiter = ',')]
     pub(crate) grant: Vec<Grant>,
 
@@ -1123,22 +1124,37 @@ pub(crate) struct StudyRunFlags {
 /// The hosts of a study, in the place of those that its file names.
 #[derive(Debug, Args)]
 pub(crate) struct StudyHostFlags {
-    /// Start the study's servers on another host: an agent does so, started by ssh; programs that come with
-    /// Wallfinder are sent.
-    #[arg(long, value_name = "ssh://USER@HOST", help_heading = heading::SERVER)]
+    /// Start the study's servers on another host, ssh://USER@HOST: an agent does so, started by ssh; programs that come
+    /// with Wallfinder are sent. An agent at the hub starts those that its host allows by the study's names for them
+    /// (agent --subject).
+    #[arg(long, value_name = "HOST", help_heading = heading::SERVER)]
     pub(crate) server_host: Option<String>,
 
-    /// Reach the servers there by this address [default: the host's name].
+    /// Reach the servers there by this address [default: the host's name; a name at the hub is no address].
     #[arg(long, value_name = "ADDRESS", requires = "server_host", help_heading = heading::SERVER)]
     pub(crate) server_address: Option<String>,
 
-    /// Make the engine's load on another host. Give it once for each of several, which make it together.
-    #[arg(long, value_name = "ssh://USER@HOST", help_heading = heading::CLIENT)]
+    /// Make the engine's load on another host, ssh://USER@HOST or a name at the hub. Give it once for each host of
+    /// several, or a pattern of names at the hub, such as 'c*'; they make one load.
+    #[arg(long, value_name = "HOST", help_heading = heading::CLIENT)]
     pub(crate) client_host: Vec<String>,
+
+    /// Choose what follows where one of several client hosts is lost: leave out its step and those after it, deal later
+    /// steps to those that are left, or end its step at once and leave out the rest. The next server's steps run where
+    /// the host is there again.
+    #[arg(long, value_enum, default_value_t = OnLostFlag::Mark, value_name = "WAY", hide = true, help_heading = heading::CLIENT)]
+    pub(crate) on_lost_client: OnLostFlag,
+
+    /// Deal the load to several client hosts as much to each, or in proportion to what each can drive at most.
+    #[arg(long, value_enum, default_value_t = DealFlag::Even, value_name = "HOW", hide = true, help_heading = heading::CLIENT)]
+    pub(crate) deal: DealFlag,
 
     /// How ssh is called, such as 'ssh -F lab/config'.
     #[arg(long, value_name = "COMMAND", help_heading = heading::SERVER)]
     pub(crate) ssh: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) at: HubAtFlags,
 }
 
 #[derive(Debug, Args)]

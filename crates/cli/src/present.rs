@@ -4,11 +4,12 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
+use wallfinder_conduct::ClientNow;
 use wallfinder_model::record::Interval;
 use wallfinder_model::telemetry::{CoreSample, FamilySample, Sample};
 use wallfinder_model::{Arrival, Step};
 use wallfinder_report::look::Look;
-use wallfinder_report::text::live::{self, Core, Moment, Phase, Side};
+use wallfinder_report::text::live::{self, Client, Core, FULL, Moment, Phase, Side};
 
 use crate::{log, output};
 
@@ -32,6 +33,8 @@ pub(crate) struct Presenter {
     warmup_ns: u64,
     client_cpus: Vec<u32>,
     server_cpus: Vec<u32>,
+    /// Whether workers may poll for what is to start, which takes CPU time and no room.
+    may_poll: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +63,7 @@ impl Presenter {
             warmup_ns: 0,
             client_cpus: Vec::new(),
             server_cpus: Vec::new(),
+            may_poll: false,
         }
     }
 
@@ -82,6 +86,7 @@ impl Presenter {
         let load = &step.load;
         self.warmup_ns = load.warmup.0;
         self.intervals = 0;
+        self.may_poll = load.arrival.is_open();
         self.moment = Moment {
             title: step.target.url.clone(),
             step: number,
@@ -128,6 +133,18 @@ impl Presenter {
         }
         self.intervals += 1;
         self.show();
+    }
+
+    /// How each of several client hosts does; shown with the next interval.
+    pub(crate) fn clients(&mut self, hosts: &[ClientNow]) {
+        let may_be_full = !self.may_poll;
+        let clients = hosts.iter().map(|host| Client {
+            name: host.name.clone(),
+            busy: host.busy,
+            is_full: may_be_full && host.busy.is_some_and(|busy| busy >= FULL),
+            is_lost: host.is_lost,
+        });
+        self.moment.clients = clients.collect();
     }
 
     fn is_squeezing(&self) -> bool {
@@ -220,4 +237,25 @@ fn side(name: &str, family: Option<&FamilySample>, sample: &Sample, cpus: &[u32]
         utilisation: family.cpu_ns as f64 / available,
         cores: if cpus.is_empty() { Vec::new() } else { cores },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_client_host_is_full_unless_its_workers_may_be_polling() {
+        let mut presenter = Presenter::new(true, true);
+        let hosts = [Some(FULL), Some(0.9), None].map(|busy| ClientNow {
+            name: "c1".to_owned(),
+            busy,
+            is_lost: false,
+        });
+        for (may_poll, full) in [(false, [true, false, false]), (true, [false; 3])] {
+            presenter.may_poll = may_poll;
+            presenter.clients(&hosts);
+            let clients = presenter.moment.clients.iter();
+            assert_eq!(clients.map(|of| of.is_full).collect::<Vec<_>>(), full);
+        }
+    }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use wallfinder_conduct::experiment::{ExperimentAudience, ExperimentOrder, Restart, experiment};
-use wallfinder_conduct::{Audience, ConductError, Producer, StepOrder, conduct};
+use wallfinder_conduct::{Audience, ClientNow, ConductError, Producer, StepOrder, conduct};
 use wallfinder_hosts::{ClientHost, cpus_of};
 use wallfinder_judge::routes;
 use wallfinder_judge::{judge_step, proof};
@@ -616,6 +616,10 @@ impl Audience for Live<'_> {
             let result = self.journal.samples(self.index, vec![sample.clone()]);
             self.note(result);
         }
+    }
+
+    fn clients(&mut self, hosts: &[ClientNow]) {
+        self.presenter.clients(hosts);
     }
 
     fn calibrating(&mut self) {

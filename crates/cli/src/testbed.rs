@@ -634,7 +634,7 @@ pub(crate) fn load_of(
 }
 
 /// Refuses client hosts that a pattern means twice, or that are the server's.
-fn told_apart(clients: &[String], server: &scenario::Server) -> Result<(), Failed> {
+pub(crate) fn told_apart(clients: &[String], server: &scenario::Server) -> Result<(), Failed> {
     for (nth, name) in clients.iter().enumerate() {
         if clients[..nth].contains(name) {
             return Err(Failed::usage(format!(
@@ -653,7 +653,7 @@ fn told_apart(clients: &[String], server: &scenario::Server) -> Result<(), Faile
 }
 
 /// The hosts that these mean, of which a pattern means those at the hub.
-fn meant<'h>(
+pub(crate) fn meant<'h>(
     hosts: impl IntoIterator<Item = &'h String>,
     ways: Ways<'_>,
 ) -> Result<Vec<String>, Failed> {
@@ -668,7 +668,7 @@ fn meant<'h>(
 }
 
 /// Starts agents on several hosts, some at a time: each takes as long as the way there does.
-fn agents_of(hosts: &[String], ways: Ways<'_>) -> Result<Vec<Arc<Agent>>, Failed> {
+pub(crate) fn agents_of(hosts: &[String], ways: Ways<'_>) -> Result<Vec<Arc<Agent>>, Failed> {
     let is_at_hub = |host: &String| !host.contains("://");
     match ways.hub.filter(|hub| **hub != Hub::default()) {
         Some(hub) if hosts.len() > 1 && hosts.iter().all(is_at_hub) => {

@@ -270,6 +270,7 @@ mod tests {
             cpu_per_request_ns: 1e3,
             driven: 1e6,
             age_s: None,
+            host: None,
             of_hosts: Vec::new(),
         };
         Entry {

@@ -1,5 +1,6 @@
 //! A step driven by our own engine.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -14,7 +15,9 @@ use wallfinder_sys::clock;
 
 use crate::profiles::Capture;
 use crate::samples::Keeping;
-use crate::{Audience, ConductError, StepOrder, is_crowded, relayed, start_sampler, utc_of};
+use crate::{
+    Audience, ClientNow, ConductError, StepOrder, is_crowded, relayed, start_sampler, utc_of,
+};
 
 /// This long before the window a server that was started anew during the warm-up is looked for.
 const NEAR_OPENING_NS: u64 = 250_000_000;
@@ -30,6 +33,8 @@ struct Watch<'w> {
     /// The schedule's, by the monotonic clock.
     zero_ns: u64,
     sampler: Option<Box<dyn Sampling>>,
+    /// Several client hosts as they began, each with what it may take, in processors.
+    clients: Vec<(String, f64)>,
     failed: Option<ConductError>,
     /// Whether the server was looked for again before the window.
     found_again: bool,
@@ -80,6 +85,7 @@ impl Watch<'_> {
             let later_ns = sampler.count_from(zero_ns);
             self.started_ns = self.started_ns.map(|at_ns| at_ns - later_ns);
         }
+        self.clients = self.order.client.members(&self.order.load);
         self.audience.begins(&self.blank);
     }
 
@@ -94,9 +100,21 @@ impl Watch<'_> {
             self.found_again = true;
             sampler.find_server_again();
         }
+        self.tell_clients();
         let sample = self.sampler.as_ref();
         let sample = sample.and_then(|sampler| sampler.latest());
         self.audience.interval(interval, sample.as_ref());
+    }
+
+    fn tell_clients(&mut self) {
+        if self.clients.is_empty() {
+            return;
+        }
+        let left = self.order.client.members(&self.order.load);
+        let sampler = self.sampler.as_ref();
+        let used = sampler.map_or(Vec::new(), |sampler| sampler.latest_of_clients());
+        self.audience
+            .clients(&clients_now(&self.clients, &left, &used));
     }
 
     fn edge(&mut self, edge: Edge) {
@@ -160,6 +178,7 @@ pub(crate) fn run(
         blank: blank(order),
         zero_ns: 0,
         sampler: None,
+        clients: Vec::new(),
         failed: None,
         found_again: false,
         started_ns: None,
@@ -254,6 +273,28 @@ pub(crate) fn run(
         captured.fill(&mut blank);
     }
     Ok(blank)
+}
+
+/// Hosts as they began, with what of them is left and what that takes.
+fn clients_now(
+    began: &[(String, f64)],
+    left: &[(String, f64)],
+    used: &[(String, f64)],
+) -> Vec<ClientNow> {
+    let left: HashSet<&str> = left.iter().map(|(name, _)| name.as_str()).collect();
+    let used = used.iter().map(|(name, cores)| (name.as_str(), *cores));
+    let used: HashMap<&str, f64> = used.collect();
+    let each = began.iter().map(|(name, most)| {
+        let is_lost = !left.contains(name.as_str());
+        // Its last tick is told for ever.
+        let used = used.get(name.as_str()).filter(|_| !is_lost);
+        ClientNow {
+            name: name.clone(),
+            busy: used.map(|cores| (cores / most.max(f64::MIN_POSITIVE)).min(1.0)),
+            is_lost,
+        }
+    });
+    each.collect()
 }
 
 /// When an edge was, which was marked then. News of a load on another host may be held up on its way: the tick that is
@@ -413,6 +454,33 @@ fn fill(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_lost_client_host_is_told_as_lost_and_what_it_took_last_is_forgotten() {
+        let hosts = |each: &[(&str, f64)]| -> Vec<(String, f64)> {
+            let each = each.iter();
+            each.map(|(name, cores)| ((*name).to_owned(), *cores))
+                .collect()
+        };
+        let began = hosts(&[("c1", 2.0), ("c2", 0.5), ("c3", 1.0), ("c4", 1.0)]);
+        // One more, that had nothing of this load before.
+        let left = hosts(&[("c1", 2.0), ("c3", 1.0), ("c4", 1.0), ("c5", 1.0)]);
+        let used = hosts(&[("c1", 0.5), ("c2", 0.5), ("c4", 1.25), ("c5", 1.0)]);
+        let now = |name: &str, busy, is_lost| ClientNow {
+            name: name.to_owned(),
+            busy,
+            is_lost,
+        };
+        assert_eq!(
+            clients_now(&began, &left, &used),
+            [
+                now("c1", Some(0.25), false),
+                now("c2", None, true),
+                now("c3", None, false),
+                now("c4", Some(1.0), false),
+            ]
+        );
+    }
 
     #[test]
     fn a_mark_that_comes_far_too_late_is_placed_where_the_workers_saw_the_edge() {

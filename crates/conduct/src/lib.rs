@@ -137,8 +137,24 @@ pub trait Audience {
         let _ = (interval, sample);
     }
 
+    /// How each of several client hosts does, before the interval that it is told with.
+    fn clients(&mut self, hosts: &[ClientNow]) {
+        let _ = hosts;
+    }
+
     /// The measured window has closed, and the engine's own ceiling is being measured.
     fn calibrating(&mut self) {}
+}
+
+/// One of several client hosts while it makes its part of a load.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ClientNow {
+    /// What it is called.
+    pub name: String,
+    /// CPU time of its load generator over what its workers may take, 0..1, in the last tick; `None`: not known.
+    pub busy: Option<f64>,
+    /// Whether it is lost.
+    pub is_lost: bool,
 }
 
 /// Nobody.

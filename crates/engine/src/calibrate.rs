@@ -87,6 +87,7 @@ pub fn calibrate(
         cpu_per_request_ns,
         driven: measured.throughput,
         age_s: None,
+        host: None,
         of_hosts: Vec::new(),
     })
 }

@@ -841,6 +841,16 @@ mod tests {
         fn line(&mut self, _: &str) {}
     }
 
+    /// A host's log.
+    #[derive(Default)]
+    struct Lines(Vec<String>);
+
+    impl Log for Lines {
+        fn line(&mut self, text: &str) {
+            self.0.push(text.to_owned());
+        }
+    }
+
     /// Where an agent's words are kept.
     #[derive(Clone, Default)]
     struct Kept(Arc<Mutex<Vec<u8>>>);
@@ -956,6 +966,46 @@ mod tests {
         }
         order.is_over.store(true, Ordering::Relaxed);
         assert!(!order.is_awaited(101 * SECOND), "its controller is gone");
+    }
+
+    #[test]
+    fn a_hosts_log_has_a_line_for_each_order_and_none_for_what_comes_many_times_a_second() {
+        let hello = Hello {
+            protocol: VERSION,
+            version: "test".to_owned(),
+            controller: "root@laptop (4711)".to_owned(),
+            away: wallfinder_model::Nanos(0),
+        };
+        let asks = [
+            Ask::Hello(hello),
+            Ask::Clock,
+            Ask::Times,
+            Ask::Renew,
+            Ask::Mark {
+                name: "before any watch".to_owned(),
+            },
+            Ask::Release,
+            Ask::Times,
+        ];
+        let mut bytes = Vec::new();
+        for (number, ask) in (1..).zip(asks) {
+            let request = Request {
+                number,
+                epoch: 1,
+                ask,
+            };
+            bytes.extend(frame(&request).expect("a frame"));
+        }
+        let (permits, mut log) = (Permits::of([Grant::Observe]), Lines::default());
+        let served = serve(Cursor::new(bytes), Kept::default(), permits, &mut log);
+        assert_eq!(served, Ok(()));
+        let [hello, first, refused, second] = log.0.as_slice() else {
+            panic!("each order has a line: {:#?}", log.0);
+        };
+        assert!(hello.contains("root@laptop (4711)"), "{hello}");
+        assert_eq!((first.as_str(), second.as_str()), ("Times", "Times"));
+        assert!(refused.starts_with("refused: Release: "), "{refused}");
+        assert!(refused.contains("`squeeze`"), "{refused}");
     }
 
     #[test]

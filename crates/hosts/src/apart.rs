@@ -257,6 +257,10 @@ impl Sampling for Joined {
         Some(sample)
     }
 
+    fn latest_of_clients(&self) -> Vec<(String, f64)> {
+        self.client.latest_of_clients()
+    }
+
     fn summarise(&self, from_ns: i64, to_ns: i64) -> Telemetry {
         let near = self.client.summarise(from_ns, to_ns);
         let server = |from, to| self.server.summarise(from, to);

@@ -207,7 +207,13 @@ impl Fleet {
         thread::scope(|scope| {
             let measuring: Vec<_> = dealt
                 .iter()
-                .map(|(host, spec, _)| scope.spawn(|| host.calibrate(spec, typical, None, measure)))
+                .map(|(host, spec, _)| {
+                    scope.spawn(|| {
+                        let ceiling = host.calibrate(spec, typical, None, measure)?;
+                        let host = Some(name_of(&***host).to_owned());
+                        Ok(Ceiling { host, ..ceiling })
+                    })
+                })
                 .collect();
             let each = measuring.into_iter().map(|thread| match thread.join() {
                 Ok(ceiling) => ceiling,
@@ -390,6 +396,21 @@ impl ClientHost for Fleet {
         let each = hosts.iter().zip(weights);
         each.map(|((_, host), own)| (name_of(&***host).to_owned(), own / whole))
             .collect()
+    }
+
+    fn members(&self, load: &Load) -> Vec<(String, f64)> {
+        let (hosts, _) = self.having(load);
+        let counts = hosts.iter().map(|(_, host)| self.cpus_of(&***host).len());
+        let counts: Vec<usize> = counts.collect();
+        let all = self.hosts.iter().map(|host| self.cpus_of(&**host).len());
+        let workers = deal::workers(load.workers, all.sum(), &counts);
+        let each = hosts.iter().zip(workers).map(|((place, host), workers)| {
+            let workers = f64::from(workers);
+            let quota = self.facts[*place].cgroup_quota_cores;
+            let cores = quota.map_or(workers, |cores| cores.min(workers));
+            (name_of(&***host).to_owned(), cores)
+        });
+        each.collect()
     }
 
     /// None where one is not known, for what is told of the others would be of them alone.
@@ -874,6 +895,7 @@ fn merged_telemetry(mut each: Vec<Telemetry>) -> Telemetry {
                 ..of.client_host.clone()?
             },
             client: of.client.clone(),
+            link: of.link.clone(),
         })
     });
     let client_hosts: Vec<ClientHostSummary> = hosts.collect();

@@ -160,6 +160,12 @@ pub trait ClientHost: Host {
         Vec::new()
     }
 
+    /// The same hosts as long as they are there, each with what its workers may take, in processors: those that they are
+    /// on, or a quota.
+    fn members(&self, _: &Load) -> Vec<(String, f64)> {
+        Vec::new()
+    }
+
     /// How well its clock is known.
     fn clock(&self) -> ClockOf {
         ClockOf::default()

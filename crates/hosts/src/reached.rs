@@ -116,3 +116,77 @@ impl fmt::Debug for Agent {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::pipe;
+    use std::thread;
+
+    use wallfinder_protocol::{Reply, Request, Said, frame};
+
+    use super::*;
+
+    struct Nothing;
+
+    impl Kept for Nothing {}
+
+    /// The next request that comes.
+    fn heard(from: &mut impl Read) -> Request {
+        let (mut frames, mut bytes) = (Frames::default(), [0; 4_096]);
+        loop {
+            if let Some(request) = frames.take().expect("a request") {
+                return request;
+            }
+            let read = from.read(&mut bytes).expect("a pipe");
+            assert!(read > 0, "nothing was asked");
+            frames.push(&bytes[..read]);
+        }
+    }
+
+    #[test]
+    fn an_agent_of_another_protocol_is_refused_with_the_way_out() {
+        let (mut asked, asks) = pipe().expect("a pipe");
+        let (answers, mut answered) = pipe().expect("a pipe");
+        let other = thread::spawn(move || {
+            let welcome = Welcome {
+                protocol: VERSION + 1,
+                version: "9.9.9".to_owned(),
+                grants: Vec::new(),
+                epoch: 1,
+                keeps: None,
+                host: "h1".to_owned(),
+                pid: 1,
+                is_root: false,
+                cpus: Vec::new(),
+                subjects: Vec::new(),
+            };
+            let Request { number, ask, .. } = heard(&mut asked);
+            let answer = Ok(Answer::Welcome(welcome));
+            let reply = frame(&Said::Reply(Reply { number, answer })).expect("a frame");
+            answered.write_all(&reply).expect("a pipe");
+            ask
+        });
+        let way = Way {
+            kept: Box::new(Nothing),
+            why_over: Box::new(|| "its pipe ended".to_owned()),
+            away: None,
+        };
+        let over = (answers, Frames::default());
+        let refused = Agent::greeted("db1", "this test", over, asks, way);
+        let refused = refused.expect_err("it speaks another protocol");
+        assert_eq!(refused.host, "db1");
+        let (version, theirs) = (env!("CARGO_PKG_VERSION"), VERSION + 1);
+        let said = format!(
+            "is Wallfinder 9.9.9 and speaks protocol {theirs}, this is {version} with protocol {VERSION}"
+        );
+        assert!(refused.why.contains(&said), "{refused}");
+        let way_out = "install the same version on both";
+        assert!(refused.why.contains(way_out), "{refused}");
+        // The agent was told as well who asks.
+        let asked = other.join().expect("nobody panics");
+        assert!(
+            matches!(&asked, Ask::Hello(hello) if hello.protocol == VERSION && hello.version == version),
+            "{asked:?}"
+        );
+    }
+}

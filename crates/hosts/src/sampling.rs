@@ -18,6 +18,12 @@ pub trait Sampling: Send {
     /// The last tick, for the live view.
     fn latest(&self) -> Option<Sample>;
 
+    /// What the load generator took in the last tick on each of several client hosts, by the host's name, in processors;
+    /// none where one host makes the load. Hosts that tell nothing are left out.
+    fn latest_of_clients(&self) -> Vec<(String, f64)> {
+        Vec::new()
+    }
+
     /// What happened between two instants, while sampling goes on.
     fn summarise(&self, from_ns: i64, to_ns: i64) -> Telemetry;
 

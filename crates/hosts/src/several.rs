@@ -373,6 +373,16 @@ impl Sampling for Together {
         Some(all)
     }
 
+    fn latest_of_clients(&self) -> Vec<(String, f64)> {
+        let each = self.each();
+        let used = self.names.iter().zip(each.iter()).filter_map(|(name, of)| {
+            let sample = of.latest()?;
+            let cores = sample.client?.cpu_ns as f64 / sample.span_ns.max(1) as f64;
+            Some((name.clone(), cores))
+        });
+        used.collect()
+    }
+
     fn summarise(&self, from_ns: i64, to_ns: i64) -> Telemetry {
         (self.merge)(summarised(
             &mut self.each(),
@@ -837,6 +847,52 @@ mod tests {
         assert_eq!(all.server_host.expect("hosts").name, "h1 and h2");
         let even = [seen("h1", 0.9, &[0]), seen("h2", 0.8, &[0])];
         assert_eq!(uneven(&even), None);
+    }
+
+    /// A host whose last tick this is.
+    struct Ticked(Option<Sample>);
+
+    impl Sampling for Ticked {
+        fn count_from(&mut self, _: u64) -> i64 {
+            0
+        }
+        fn mark(&mut self, _: &str) -> i64 {
+            0
+        }
+        fn find_server_again(&self) {}
+        fn latest(&self) -> Option<Sample> {
+            self.0.clone()
+        }
+        fn summarise(&self, _: i64, _: i64) -> Telemetry {
+            Telemetry::default()
+        }
+        fn stop(self: Box<Self>) -> Joint {
+            Joint::new(Vec::new(), Vec::new(), |_, _| Telemetry::default())
+        }
+    }
+
+    #[test]
+    fn what_each_client_host_takes_is_told_by_its_name() {
+        let took = |cpu_ns| Sample {
+            span_ns: 50,
+            client: Some(FamilySample {
+                cpu_ns,
+                ..FamilySample::default()
+            }),
+            ..Sample::default()
+        };
+        let each = || -> Vec<Box<dyn Sampling>> {
+            let ticks = [Some(took(100)), None, Some(took(25))].into_iter();
+            ticks
+                .map(|tick| Box::new(Ticked(tick)) as Box<dyn Sampling>)
+                .collect()
+        };
+        let names = ["c1", "c2", "c3"].map(str::to_owned).to_vec();
+        let clients = sampled(each(), merged, uneven, names);
+        let told = [("c1".to_owned(), 2.0), ("c3".to_owned(), 0.5)];
+        assert_eq!(clients.latest_of_clients(), told);
+        let servers = sampled(each(), merged, uneven, Vec::new());
+        assert!(servers.latest_of_clients().is_empty());
     }
 
     #[test]

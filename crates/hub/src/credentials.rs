@@ -115,7 +115,7 @@ impl Credentials {
             return Ok(Credentials {
                 servers: Vec::new(),
                 name: None,
-                // A token says nothing of them: the agent's own flags do.
+                // A token says nothing of them: the agent's own flags do, from what is unsaid up.
                 grants: Grant::ALL.to_vec(),
                 key: text.to_owned(),
                 authority: None,
@@ -130,6 +130,14 @@ impl Credentials {
         match wrong {
             Some(name) => Err(format!("`{name}` is no name of an agent")),
             None => Ok(read),
+        }
+    }
+
+    /// What is granted where the agent's own flags name nothing.
+    pub fn unasked(&self) -> &[Grant] {
+        match self.key.contains(TOKEN_BEGINS) {
+            true => &Grant::UNSAID,
+            false => &self.grants,
         }
     }
 
@@ -270,6 +278,14 @@ mod tests {
         }
         let token = format!("{TOKEN_BEGINS}\nx\n");
         assert!(Credentials::parse(&token).unwrap().servers.is_empty());
+    }
+
+    #[test]
+    fn a_token_grants_no_squeeze_unless_the_agent_says_so() {
+        let token = Credentials::parse(&format!("{TOKEN_BEGINS}\nx\n")).unwrap();
+        assert_eq!(token.unasked(), Grant::UNSAID);
+        assert_eq!(token.grants, Grant::ALL);
+        assert_eq!(of_agent().unasked(), [Grant::Load]);
     }
 
     #[test]

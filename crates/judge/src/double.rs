@@ -227,6 +227,7 @@ impl DoubleStep {
             cpu_per_request_ns: 1e9 / throughput,
             driven: throughput,
             age_s: None,
+            host: None,
             of_hosts: Vec::new(),
         });
         self

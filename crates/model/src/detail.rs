@@ -29,6 +29,17 @@ pub enum AtSockets {
     SendBuffer,
 }
 
+/// What holds each client host to its part of a load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum ClientHold {
+    /// Its own link, which is full.
+    OwnLink,
+    /// A limit of the server's for each client: the hosts' own links have room.
+    Server,
+}
+
 /// A place in a program where threads wait.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -186,7 +197,11 @@ pub enum Detail {
     /// A wait that no squeeze reaches.
     NoSqueezeReaches,
     /// Each client host is held to its part by something beside its processors.
-    HeldPerClient,
+    HeldPerClient {
+        /// What that is, where the hosts' own links tell; `None`: their links, or a limit of the server's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        by: Option<ClientHold>,
+    },
     /// Less than one request is served at a time: a limit of rate, or a timer.
     Spaced {
         /// What one takes that is alone.

@@ -192,6 +192,28 @@ pub enum Fact {
         /// Of so many.
         of: u32,
     },
+    /// Client hosts whose own links were full.
+    ClientLinksFull {
+        /// Which.
+        hosts: Vec<String>,
+        /// Of so many.
+        of: u32,
+    },
+    /// A client host that had processors left and was behind what an open loop asked of it, while others were not.
+    ClientHostBehind {
+        /// Which: of several the one that was furthest behind.
+        host: String,
+        /// Requests per second that were to start on it.
+        asked: f64,
+        /// Those that it sent.
+        sent: f64,
+        /// Other hosts of which the same is true.
+        more: u32,
+        /// Use of its own link, 0..1, where that was full.
+        link: Option<f64>,
+        /// Busy share of its processors, everybody's work included, where it was seen.
+        processors: Option<f64>,
+    },
     /// Requests of client hosts that were lost.
     Lost {
         /// Of so many nobody knows what became of them.

@@ -733,8 +733,11 @@ pub struct Ceiling {
     /// Seconds since an earlier run of this machine measured it; `null`: this one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub age_s: Option<u64>,
-    /// Those of each client host, in the order of the step's `clients`, where several made the load; then the sum of
-    /// them is the ceiling.
+    /// The client host that it is of, among those of several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// Those of each client host that was there after the load, in the order of the step's `clients`, where several made
+    /// it; then the sum of them is the ceiling.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub of_hosts: Vec<Ceiling>,
 }

@@ -53,6 +53,9 @@ impl Grant {
         Grant::Load,
         Grant::Start,
     ];
+
+    /// What an agent at a hub may be asked for where nobody said it.
+    pub const UNSAID: [Grant; 2] = [Grant::Observe, Grant::Load];
 }
 
 impl fmt::Display for Grant {

@@ -35,6 +35,8 @@ pub(crate) struct Row {
     pub(crate) cpu: String,
     /// Throughput over its own ceiling.
     pub(crate) ceiling: String,
+    /// Use of its own link's rate, the fuller way.
+    pub(crate) link: String,
     /// 99th percentile of how late its workers were.
     pub(crate) late: String,
     /// When it began against the agreed instant, with the error of its clock.
@@ -50,6 +52,11 @@ pub(crate) fn rows(step: &Step) -> (Vec<Row>, usize) {
         .into_iter()
         .map(|(nth, notes)| row(&views[nth], notes));
     (rows.collect(), left_out)
+}
+
+/// Whether the link of any of them is known.
+pub(crate) fn has_links(rows: &[Row]) -> bool {
+    rows.iter().any(|row| row.link != number::UNKNOWN)
 }
 
 /// How far apart the hosts began, with the error of their clocks.
@@ -71,16 +78,23 @@ pub(crate) fn skew(step: &Step) -> Option<String> {
 
 type Measure = fn(&ClientView<'_>) -> f64;
 
-/// Which hosts have a row, and why: their places, in order.
+/// Which hosts have a row, and why: their places, in order. Those that come first here stand out most, and more than
+/// [`ALL_MAX`] have none.
 fn shown(views: &[ClientView<'_>]) -> Vec<(usize, Vec<&'static str>)> {
     if views.len() <= ALL_MAX {
         return (0..views.len()).map(|nth| (nth, Vec::new())).collect();
     }
     let mut shown: Vec<(usize, Vec<&'static str>)> = Vec::new();
-    let mut show = |nth: usize, why: &'static str| match shown.iter_mut().find(|of| of.0 == nth) {
-        Some((_, notes)) if notes.contains(&why) => {}
-        Some((_, notes)) => notes.push(why),
-        None => shown.push((nth, vec![why])),
+    let mut show = |nth: usize, why: &'static str| {
+        let known = shown.iter().position(|of| of.0 == nth);
+        if let Some(place) = known {
+            let notes = &mut shown[place].1;
+            if !notes.contains(&why) {
+                notes.push(why);
+            }
+        } else if shown.len() < ALL_MAX {
+            shown.push((nth, vec![why]));
+        }
     };
     let of_a_sort = |is: fn(&ClientView<'_>) -> bool| -> Vec<usize> {
         let each = views.iter().enumerate().filter(|(_, view)| is(view));
@@ -92,13 +106,26 @@ fn shown(views: &[ClientView<'_>]) -> Vec<(usize, Vec<&'static str>)> {
     for nth in of_a_sort(|view| view.is_full()) {
         show(nth, "full");
     }
+    if let Some(nth) = views.iter().position(ClientView::has_full_link) {
+        show(nth, "link full");
+    }
     let by = |measure: Measure| -> Vec<usize> {
         let mut order: Vec<usize> = (0..views.len()).collect();
         order.sort_by(|a, b| measure(&views[*a]).total_cmp(&measure(&views[*b])));
         order
     };
+    // Where all are alike nobody stands out.
+    let most_of = |measure: Measure| -> Option<usize> {
+        let order = by(measure);
+        let (least, most) = (order[0], order[order.len() - 1]);
+        (measure(&views[most]) > measure(&views[least])).then_some(most)
+    };
     let rates = by(|view| view.part.throughput);
     show(rates[0], "slowest");
+    let late: Measure = |view| quantile(view.part.lateness.as_ref(), "p99").unwrap_or(0.0);
+    if let Some(nth) = most_of(late) {
+        show(nth, "latest");
+    }
     show(rates[rates.len() / 2], "median");
     show(rates[rates.len() - 1], "fastest");
     let p99: Measure = |view| quantile(view.part.latency.as_ref(), "p99").unwrap_or(0.0);
@@ -115,11 +142,8 @@ fn shown(views: &[ClientView<'_>]) -> Vec<(usize, Vec<&'static str>)> {
         ),
     ];
     for (measure, why) in most {
-        let order = by(measure);
-        let (least, most) = (order[0], order[order.len() - 1]);
-        // Where all are alike nobody stands out.
-        if measure(&views[most]) > measure(&views[least]) {
-            show(most, why);
+        if let Some(nth) = most_of(measure) {
+            show(nth, why);
         }
     }
     shown.sort_by_key(|(nth, _)| *nth);
@@ -156,6 +180,7 @@ fn row(view: &ClientView<'_>, notes: Vec<&'static str>) -> Row {
         busy: maybe(view.busy, number::share),
         cpu: maybe(view.seen.map(|seen| seen.utilisation), number::share),
         ceiling: maybe(view.ceiling_share(), number::share),
+        link: maybe(view.link_share(), number::share),
         late: span(part.lateness.as_ref(), "p99"),
         began,
     }

@@ -556,6 +556,13 @@ pub(crate) fn packets(count: f64) -> String {
     format!("{shown} packet{plural}")
 }
 
+/// Processor time as a number of cores: `1 core`, `0.37 cores`.
+pub(crate) fn cores(count: f64) -> String {
+    let shown = number::cores(count);
+    let plural = if shown == "1" { "" } else { "s" };
+    format!("{shown} core{plural}")
+}
+
 /// Segments, whole or not: `1 segment`, `3.07 segments`.
 pub(crate) fn segments(count: f64) -> String {
     let shown = number::amount(count);

@@ -226,7 +226,7 @@ mod any {
             step.clients.push(client);
             step.telemetry.server = Some(FamilySummary { cpus_busy, ..FamilySummary::default() });
             step.ceiling = Some(Ceiling {
-                throughput, workers_saturated: true, cpu_per_request_ns: busy_share, driven: cpus_busy, age_s: None, of_hosts: Vec::new(),
+                throughput, workers_saturated: true, cpu_per_request_ns: busy_share, driven: cpus_busy, age_s: None, host: None, of_hosts: Vec::new(),
             });
             Step {
                 name, counts, throughput, in_flight_mean, latency, service, intervals, outages, series,

@@ -192,6 +192,7 @@ impl Place<'_> {
             server_address: machine.server_address.clone(),
             clients,
             ssh: machine.ssh.clone(),
+            ..Hosts::default()
         })
     }
 

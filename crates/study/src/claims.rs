@@ -7,8 +7,9 @@
 //!  false       false           open: the data lie between
 //!  needs what was not measured open: and says what
 //!  its `needs` is false        open: and says what is lacking
-//!  looked at a disturbed step  open: and says what disturbed it (unless `calm = false`, or enough
-//!                              rounds are left without those that were disturbed)
+//!  looked at a disturbed step  open: and says what disturbed it, or what its own record doubts
+//!                              (unless `calm = false`, or enough rounds are left without those
+//!                              that were disturbed)
 //!  true        true            the study is wrong: open, and a fault
 //! ```
 
@@ -24,8 +25,8 @@ use crate::Size;
 use crate::StudyError;
 use crate::charts;
 use crate::check::Place;
-use crate::data::{Absent, Data};
-use crate::entry::Entry;
+use crate::data::{Absent, DID_NOT_RUN, Data};
+use crate::entry::{Entry, MISFIT, UNSTEADY};
 use crate::expression::{BadExpression, Expression};
 use crate::file::{ClaimFile, Figure};
 use crate::language::{Context, Fault, Value};
@@ -48,7 +49,7 @@ pub struct Claim {
     pub part: Option<String>,
     /// Drivers it is judged for, one by one; empty: judged once.
     pub for_each: Vec<String>,
-    /// Whether steps that others disturbed leave it open.
+    /// Whether steps that were disturbed leave it open.
     pub calm: bool,
     /// Figures of the source, which then decide it alone.
     pub figures: BTreeMap<String, Figure>,
@@ -181,11 +182,13 @@ const DISTURBED: &str = "` was disturbed: ";
 
 /// Why a claim stayed open, by the reason given.
 pub(crate) fn cause(because: &str) -> Cause {
-    match because.starts_with(BETWEEN) {
-        _ if because.contains(DISTURBED) => Cause::Disturbed,
-        true => Cause::Between,
-        false if because.contains(crate::data::DID_NOT_RUN) => Cause::NotRun,
-        false => Cause::Lacking,
+    match because.split_once(DISTURBED) {
+        Some((_, by)) if by.starts_with(UNSTEADY) => Cause::Unsteady,
+        Some((_, by)) if by.starts_with(MISFIT) => Cause::Misfit,
+        Some(_) => Cause::Disturbed,
+        None if because.starts_with(BETWEEN) => Cause::Between,
+        None if because.contains(DID_NOT_RUN) => Cause::NotRun,
+        None => Cause::Lacking,
     }
 }
 
@@ -194,12 +197,12 @@ fn left_out(rounds: &BTreeSet<u32>) -> String {
     let numbers: Vec<String> = rounds.iter().map(u32::to_string).collect();
     let noun = if rounds.len() == 1 { "round" } else { "rounds" };
     format!(
-        "without {noun} {}, which others disturbed",
+        "without {noun} {}, which were disturbed",
         numbers.join(", ")
     )
 }
 
-/// What was decided, unless others disturbed a step that a claim about calm ones looked at.
+/// What was decided, unless a step was disturbed that a claim about calm ones looked at.
 fn undisturbed(claim: &Claim, data: &Data, decided: (Outcome, String)) -> (Outcome, String) {
     if claim.lists_all_steps() {
         data.look_at_all();
@@ -613,6 +616,14 @@ mod tests {
             (
                 "`simple/engine/c1` was disturbed: others used 0.60 cores; else: 2,000/s",
                 Cause::Disturbed,
+            ),
+            (
+                "`simple/engine/c1` was disturbed: throughput changed to 0.70 × in its window; else: 2,000/s",
+                Cause::Unsteady,
+            ),
+            (
+                "`simple/engine/c1` was disturbed: N/X is 1.30 × its latency; else: 2,000/s",
+                Cause::Misfit,
             ),
         ] {
             assert_eq!(cause(because), told, "{because}");

@@ -94,7 +94,7 @@ impl Data {
         self.notes().clear();
     }
 
-    /// The first step looked at that others disturbed, in words.
+    /// The first step looked at that was disturbed, in words.
     pub(crate) fn disturbed(&self) -> Option<String> {
         self.notes().iter().find_map(|(label, look)| {
             let what = look.disturbed.as_ref()?;
@@ -102,7 +102,7 @@ impl Data {
         })
     }
 
-    /// Rounds in which others disturbed a step that was looked at.
+    /// Rounds in which a step was disturbed that was looked at.
     pub(crate) fn disturbed_rounds(&self) -> BTreeSet<u32> {
         let notes = self.notes();
         let disturbed = notes.values().filter(|look| look.disturbed.is_some());

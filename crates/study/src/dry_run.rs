@@ -1,7 +1,7 @@
 //! Every condition is tried on made-up data before the first packet: a study that would
 //! fail after an hour fails at once, with file, line and column.
 //!
-//! The made-up steps have every field. They come in two kinds, as if the client were the
+//! The made-up steps have every field that their driver tells. They come in two kinds, as if the client were the
 //! wall and as if the server were, so that both sides of most conditions are walked.
 
 use std::ops::Range;
@@ -182,7 +182,14 @@ fn try_out(claim: &Claim, data: &Arc<Data>, place: &Place) -> Result<Tried, Stud
     Ok(Tried::Whole)
 }
 
-/// A step with every field, and numbers that could be.
+/// Whether a field is never measured of a step: wrk, which pipelines by a script, does not tell how much is in
+/// flight.
+fn is_never_told(step: &StudyStep, path: &str) -> bool {
+    let is_scripted = step.driver.program == "wrk" && step.load.in_flight_per_connection > 1;
+    is_scripted && (["in_flight", "n_over_x_ms"].contains(&path) || path.starts_with("little_"))
+}
+
+/// A step with every field that it may have, and numbers that could be.
 fn pretend(step: &StudyStep, wall: &str) -> Entry {
     let in_flight = step.load.in_flight_bound() as f64;
     let client_bound = wall == "client-cpu";
@@ -224,6 +231,7 @@ fn pretend(step: &StudyStep, wall: &str) -> Entry {
         disturbed: None,
         fields: FIELDS
             .iter()
+            .filter(|(path, _, _)| !is_never_told(step, path))
             .map(|(path, kind, _)| ((*path).to_owned(), value(path, *kind)))
             .collect(),
         value: OnceLock::new(),

@@ -32,7 +32,7 @@ pub(crate) struct Entry {
     pub(crate) round: u32,
     pub(crate) in_flight: f64,
     pub(crate) throughput: f64,
-    /// What others did to it, where that was much.
+    /// Why its round may tell nothing: what others did to it, or what its own record doubts.
     pub(crate) disturbed: Option<String>,
     pub(crate) fields: BTreeMap<String, Field>,
     /// What conditions see, made once.
@@ -346,6 +346,10 @@ const NOT_STEADY_RATIO: f64 = 1.2;
 /// Requests in flight, throughput and latency that fit each other no better than this are not all true.
 const LITTLE_OFF_MAX: f64 = 0.1;
 
+/// How a doubt of a step's throughput begins, and how one of its latency.
+pub(crate) const UNSTEADY: &str = "throughput changed to ";
+pub(crate) const MISFIT: &str = "N/X is ";
+
 /// What the record doubts of a step's own numbers. To measure it again would not help.
 fn doubted(step: &Step) -> Option<String> {
     let judged = step.verdict.iter().flat_map(|verdict| &verdict.caveats);
@@ -354,10 +358,10 @@ fn doubted(step: &Step) -> Option<String> {
         .chain(judged)
         .find_map(|caveat| match caveat {
             Caveat::NotSteady { ratio, .. } if ratio.ln().abs() > NOT_STEADY_RATIO.ln() => {
-                Some(format!("throughput changed to {ratio:.2} × in its window"))
+                Some(format!("{UNSTEADY}{ratio:.2} × in its window"))
             }
             Caveat::LittleMismatch { ratio } if (ratio - 1.0).abs() > LITTLE_OFF_MAX => {
-                Some(format!("N/X is {ratio:.2} × its latency"))
+                Some(format!("{MISFIT}{ratio:.2} × its latency"))
             }
             _ => None,
         })
@@ -459,6 +463,13 @@ fn costs(fields: &mut Fields, step: &Step) {
             side(fields, name, family, step);
         }
     }
+    let sockets = step.telemetry.server_sockets.as_ref();
+    fields.number(
+        "server.send_buffer_limited_share",
+        sockets.map(|sockets| sockets.send_buffer_limited_share),
+    );
+    let unsent = sockets.and_then(|sockets| sockets.send_queue_bytes_max);
+    fields.number("server.send_queue_bytes_max", unsent.map(f64::from));
     let server = step.telemetry.server.as_ref();
     let gomaxprocs = server.and_then(|family| family.gomaxprocs);
     fields.number("server.gomaxprocs", gomaxprocs.map(f64::from));

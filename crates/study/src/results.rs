@@ -1,8 +1,12 @@
 //! What full runs came to, kept in the repository: `studies/results/<study>.toml`.
 //!
 //! ```text
-//!  record.json ─► wallfinder study keep ─► studies/results/lock.toml ─► pages, totals
+//!  record.json ─┐
+//!  study.toml ──┴─► wallfinder study keep ─► studies/results/lock.toml ─► pages, totals
 //! ```
+//!
+//! What is kept is what the run was asked: `study.toml` is the study as it was run. A condition that was changed
+//! after that would have been chosen with the data in sight.
 //!
 //! Each outcome carries a fingerprint of what was asked: the claim's conditions and the groups that they may
 //! look at. An outcome whose claim has changed since is shown as one of an earlier version, and not as the
@@ -39,6 +43,10 @@ pub struct Kept {
     pub machine: String,
     /// Steps that were measured.
     pub steps: u64,
+    /// Whether its claims are those that the run itself had. Of earlier files that is not known: their claims were
+    /// judged by whatever they asked when they were kept.
+    #[serde(default)]
+    pub as_run: bool,
     /// Where it is from, if not from a record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
@@ -76,6 +84,10 @@ pub enum Cause {
     Between,
     /// Others disturbed what it rests on.
     Disturbed,
+    /// Nobody did, and the throughput of a step that it rests on changed all the same.
+    Unsteady,
+    /// Requests in flight, throughput and latency of such a step cannot all be true.
+    Misfit,
     /// Something was not measured, or there was no interval.
     Lacking,
     /// A driver or server that it asks for did not run.
@@ -84,9 +96,11 @@ pub enum Cause {
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Cause; 4] = [
+    pub const ALL: [Cause; 6] = [
         Cause::Between,
         Cause::Disturbed,
+        Cause::Unsteady,
+        Cause::Misfit,
         Cause::Lacking,
         Cause::NotRun,
     ];
@@ -96,8 +110,18 @@ impl Cause {
         match self {
             Cause::Between => "the data lie between",
             Cause::Disturbed => "others disturbed it",
+            Cause::Unsteady => "a step's own throughput changed in its window",
+            Cause::Misfit => "a step's own numbers do not fit each other",
             Cause::Lacking => "something was not measured",
             Cause::NotRun => "a driver or server did not run",
+        }
+    }
+
+    /// Earlier files call whatever was wrong with a step a disturbance; their reasons tell more.
+    fn told_apart(self, because: &str) -> Cause {
+        match (self, crate::claims::cause(because)) {
+            (Cause::Disturbed, own @ (Cause::Unsteady | Cause::Misfit)) => own,
+            _ => self,
         }
     }
 }
@@ -109,10 +133,13 @@ impl Kept {
     ///
     /// It is no TOML of this shape.
     pub fn parse(file: &str, text: &str) -> Result<Kept, StudyError> {
-        let kept: Kept = toml::from_str(text).map_err(|error| {
+        let mut kept: Kept = toml::from_str(text).map_err(|error| {
             let span = error.span().unwrap_or(0..0);
             StudyError::at(file, text, span, error.message().trim_end().to_owned())
         })?;
+        for claim in &mut kept.claims {
+            claim.cause = claim.cause.map(|cause| cause.told_apart(&claim.numbers));
+        }
         match kept.schema.as_str() {
             SCHEMA => Ok(kept),
             other => {
@@ -122,7 +149,7 @@ impl Kept {
         }
     }
 
-    /// What a record of a study's run at a size came to, its claims judged already.
+    /// What a record of a study's run at a size came to, its claims judged already: by the study as it was run.
     pub fn of(study: &Study, size: Size, record: &Record) -> Kept {
         let planned = study.expand(size);
         let is_planned = |name: &str| planned.iter().any(|step| step.label == name);
@@ -141,6 +168,7 @@ impl Kept {
             tool: format!("wallfinder {}", record.tool_version),
             machine: machine(record),
             steps: steps.count() as u64,
+            as_run: true,
             from: None,
             claims: measured
                 .filter_map(|outcome| KeptClaim::of(study, size, outcome))
@@ -158,6 +186,9 @@ impl Kept {
         }
         if earlier.machine != self.machine {
             let _ = write!(run, ", on {}", earlier.machine);
+        }
+        if !earlier.as_run {
+            run.push_str(", asked then or later");
         }
         for kept in earlier.claims.iter().filter(is_of_part) {
             if self.claims.iter().all(|own| own.id != kept.id) {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use wallfinder_model::scenario::{Deal, Hub, OnLostClient};
 use wallfinder_model::traffic::Traffic;
 use wallfinder_model::{Decode, Effort, Nanos, Rate};
 
@@ -51,23 +52,31 @@ pub struct Study {
 /// The hosts of a study's two sides.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Hosts {
-    /// Of the servers, `ssh://user@host`; `None`: this one.
+    /// Of the servers, `ssh://user@host` or the name of an agent at the hub; `None`: this one.
     pub server: Option<String>,
     /// By which address the load reaches it; `None`: by its name.
     pub server_address: Option<String>,
-    /// Of the load, each `ssh://user@host`, which make it together; none: this one.
+    /// Of the load, each written alike, which make it together; none: this one.
     pub clients: Vec<String>,
+    /// What is done about one of several of them that is lost.
+    pub on_lost: OnLostClient,
+    /// How the load is dealt to several.
+    pub deal: Deal,
     /// How ssh is called; `None`: `ssh`.
     pub ssh: Option<String>,
+    /// Where agents that dialled out are met.
+    pub hub: Hub,
 }
 
-/// Whether a study's host is written as one that ssh reaches; if not, how it is to be written. Agents at a hub cannot be
-/// told which servers they may start, and which programs these are.
+/// Whether a study's host is written as one that ssh reaches; if not, how it is to be written. Files name no agents at a
+/// hub, for a hub belongs to the machine that the study runs on.
 pub fn is_reached_by_ssh(host: &str) -> Result<(), String> {
     match host.starts_with("ssh://") {
         true => Ok(()),
         false => Err(
-            "a study's host is reached by ssh, and written as ssh://user@host, with :port where it is not 22".to_owned(),
+            "a study's host is written as ssh://user@host, with :port where it is not 22; an agent at a hub is named by \
+             a flag, beside --hub FOLDER"
+                .to_owned(),
         ),
     }
 }

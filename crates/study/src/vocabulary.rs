@@ -685,6 +685,16 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
         "times that a thread got onto another processor, per good answer",
     ),
     (
+        "server.send_buffer_limited_share",
+        Kind::Number,
+        "share of the time with data to send in which its sockets' send buffers were the limit, 0..1",
+    ),
+    (
+        "server.send_queue_bytes_max",
+        Kind::Number,
+        "most bytes unsent in the send queue of one of its sockets",
+    ),
+    (
         "link.rate_mbit",
         Kind::Number,
         "rate of the link in Mbit/s, where it has one",

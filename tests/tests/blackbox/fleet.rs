@@ -16,22 +16,22 @@ use wallfinder_tests::{
 
 use crate::hosts::{Lab, WAITS};
 
-const LIMIT: Duration = Duration::from_secs(90);
-const CLIENTS: [&str; 3] = ["h2", "h3", "h4"];
+pub(crate) const LIMIT: Duration = Duration::from_secs(90);
+pub(crate) const CLIENTS: [&str; 3] = ["h2", "h3", "h4"];
 const FOUR: [&str; 4] = ["h2", "h3", "h4", "h5"];
 
 /// A server on processor 0, and three hosts for clients on the other.
-fn lab(dials: &str) -> Option<Lab> {
+pub(crate) fn lab(dials: &str) -> Option<Lab> {
     Lab::of(&["4", "--cpus", "0", "--cpus", "1"], dials)
 }
 
-fn clients(hosts: &[&str]) -> Vec<String> {
+pub(crate) fn clients(hosts: &[&str]) -> Vec<String> {
     let each = hosts.iter();
     each.flat_map(|host| ["--client-host".to_owned(), format!("ssh://{host}")])
         .collect()
 }
 
-fn started(lab: &Lab, command: &str, more: &[&str]) -> Running {
+pub(crate) fn started(lab: &Lab, command: &str, more: &[&str]) -> Running {
     started_on(lab, &CLIENTS, command, more)
 }
 
@@ -73,7 +73,7 @@ fn run(lab: &Lab, more: &[&str]) -> (Ran, Value) {
     (ran, step(lab))
 }
 
-fn parts(step: &Value) -> Vec<Value> {
+pub(crate) fn parts(step: &Value) -> Vec<Value> {
     parts_of(step, &CLIENTS)
 }
 

@@ -1,5 +1,6 @@
 //! The way between a controller and its agents is gone for half a minute, or a server of a cluster is: the load goes on, and
-//! its sums are exact. An identity is taken over by who joins with it anew.
+//! its sums are exact. So are they where one of two agents is cut off; where it stays so, it is named as lost. An identity is
+//! taken over by who joins with it anew.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -18,7 +19,8 @@ use wallfinder_tests::{
     subjects, together, until,
 };
 
-use crate::hub::{Hub, send};
+use crate::hosts::WAITS;
+use crate::hub::{BY_RATE, Hub, Joined, send};
 
 const LIMIT: Duration = Duration::from_secs(120);
 /// Longer than any lease, and shorter than a session lasts without its hub.
@@ -34,6 +36,11 @@ pub(crate) struct Counting {
 
 impl Counting {
     pub(crate) fn start(ip: IpAddr) -> Counting {
+        Counting::taking(Duration::ZERO, ip)
+    }
+
+    /// One that takes so long for each request.
+    fn taking(each: Duration, ip: IpAddr) -> Counting {
         let listener = TcpListener::bind((ip, 0)).expect("an address of this host");
         let address = listener.local_addr().expect("an address");
         let answered = Arc::new(AtomicU64::new(0));
@@ -41,7 +48,7 @@ impl Counting {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let counted = Arc::clone(&counted);
-                thread::spawn(move || answer(stream, &counted));
+                thread::spawn(move || answer(stream, &counted, each));
             }
         });
         Counting { address, answered }
@@ -50,15 +57,21 @@ impl Counting {
     pub(crate) fn url(&self) -> String {
         format!("http://{}/", self.address)
     }
+
+    /// Requests that it has answered.
+    pub(crate) fn answered(&self) -> u64 {
+        self.answered.load(Ordering::SeqCst)
+    }
 }
 
-fn answer(mut stream: TcpStream, counted: &AtomicU64) {
+fn answer(mut stream: TcpStream, counted: &AtomicU64, each: Duration) {
     let (mut bytes, mut left) = ([0; 4096], Vec::new());
     while let Ok(read @ 1..) = stream.read(&mut bytes) {
         left.extend_from_slice(&bytes[..read]);
         while let Some(at) = left.windows(4).position(|four| four == b"\r\n\r\n") {
             left.drain(..at + 4);
             counted.fetch_add(1, Ordering::SeqCst);
+            sleep(each);
             if stream
                 .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
                 .is_err()
@@ -69,10 +82,9 @@ fn answer(mut stream: TcpStream, counted: &AtomicU64) {
     }
 }
 
-/// A load of two agents that lost nothing: their sums are those of the server, and each request was kept.
+/// The sums of a load of two agents that lost nothing are those of the server. How many requests there were.
 #[track_caller]
-fn assert_exact(ran: &Ran, record: &Value, server: &Counting) {
-    let step = &record["steps"][0];
+fn assert_sums(ran: &Ran, step: &Value, server: &Counting) -> u64 {
     assert_balanced(step);
     let of = |name: &str| step["counts"][name].as_u64().unwrap_or(0);
     let drained = |name: &str| step["drained"][name].as_u64().expect("a count");
@@ -80,26 +92,30 @@ fn assert_exact(ran: &Ran, record: &Value, server: &Counting) {
     assert_eq!(of("unknown"), 0, "{}", ran.said());
     assert_eq!(drained("failed") + drained("in_flight"), 0, "{step:#}");
     let all = of("answered") + drained("answered");
-    assert_eq!(
-        all,
-        server.answered.load(Ordering::SeqCst),
-        "{}",
-        ran.said()
-    );
-    // Of the window, and of those that were answered after it.
-    assert_eq!(step["samples"]["rows"], all, "{}", step["samples"]);
+    assert_eq!(all, server.answered(), "{}", ran.said());
     let clients = step["clients"].as_array().expect("two hosts");
     assert_eq!(clients.len(), 2);
     for client in clients {
         assert!(client["lost"].is_null(), "{client:#}");
     }
+    all
+}
+
+/// The same, and each request was kept and told of.
+#[track_caller]
+fn assert_exact(ran: &Ran, record: &Value, server: &Counting) {
+    let step = &record["steps"][0];
+    let all = assert_sums(ran, step, server);
+    // Of the window, and of those that were answered after it.
+    assert_eq!(step["samples"]["rows"], all, "{}", step["samples"]);
+    let answered = step["counts"]["answered"].as_u64().expect("a count");
     let series = step["intervals"].as_array().expect("a series");
     let told: u64 = series
         .iter()
         .map(|one| one["answered"].as_u64().expect("a count"))
         .sum();
     assert!(
-        (of("answered")..=all).contains(&told),
+        (answered..=all).contains(&told),
         "what was told while the way was gone came afterwards: {told}"
     );
 }
@@ -206,6 +222,77 @@ fn a_load_is_given_up_by_a_second_interrupt_while_the_hub_is_away() {
     assert!(took < Duration::from_secs(5), "{took:?}: {}", ran.said());
     assert_ne!(ran.code, Some(0), "{}", ran.said());
     assert!(ran.err.contains("ends by itself"), "{}", ran.said());
+}
+
+#[test]
+fn an_agent_that_is_cut_off_for_ten_seconds_costs_no_request() {
+    let _turn = quietly().with_hosts();
+    let Some(joined) = Joined::up(WAITS) else {
+        return;
+    };
+    let server = Counting::start(joined.own());
+    let asked = [&BY_RATE[..], &["-d", "14s"]].concat();
+    let place = &joined.hub.place;
+    let running = joined.load_in(place, &["db", "c"], &server.url(), &asked);
+    until("load", || server.answered() > 300);
+    let cut = joined.cut_off("c", 10);
+    sleep(Duration::from_secs(2));
+    let before = server.answered();
+    sleep(Duration::from_secs(7));
+    let meanwhile = server.answered() - before;
+    assert!(meanwhile > 1_600, "both go on: {meanwhile}");
+    cut.wait(LIMIT).ends_with(0);
+    // It was silent for longer than its controller waits, who fetches what it has on disk.
+    let ran = running.wait(LIMIT).ends_with(1);
+    assert!(ran.err.contains("c: nothing came"), "{}", ran.err);
+    assert_sums(&ran, &place.step(), &server);
+    assert_eq!(joined.hub.results_kept(), 0);
+}
+
+#[test]
+fn an_agent_that_stays_cut_off_is_named_and_the_counts_of_the_other_are_whole() {
+    let _turn = quietly().with_hosts();
+    let Some(joined) = Joined::up(WAITS) else {
+        return;
+    };
+    // Some request of each host is in flight at any time.
+    let server = Counting::taking(Duration::from_millis(15), joined.own());
+    let asked = [&BY_RATE[..], &["-d", "6s", "--samples"]].concat();
+    let place = &joined.hub.place;
+    let running = joined.load_in(place, &["db", "c"], &server.url(), &asked);
+    until("load", || server.answered() > 300);
+    let _cut = joined.cut_off("c", 60);
+    // Its controller notices after six seconds, and would ask for a minute for what it has on disk.
+    sleep(Duration::from_secs(10));
+    running.signal(Signal::INT);
+    sleep(Duration::from_millis(500));
+    running.signal(Signal::INT);
+    let ran = running.wait(LIMIT).ends_with(130);
+    let step = place.step();
+    assert_balanced(&step);
+    let clients = step["clients"].as_array().expect("two hosts");
+    let [whole, lost] = &clients[..] else {
+        panic!("two hosts: {step:#}");
+    };
+    assert_eq!((&whole["host"], &lost["host"]), (&"db".into(), &"c".into()));
+    let of = |part: &Value, name: &str| part["counts"][name].as_u64().unwrap_or(0);
+    let why = lost["lost"]["why"].as_str().unwrap_or_default();
+    assert!(why.contains("over the hub"), "{lost:#}: {}", ran.said());
+    assert_balanced(lost);
+    assert!(of(lost, "unknown") > 0, "{lost:#}");
+    assert!(whole["lost"].is_null(), "{whole:#}");
+    assert_eq!(of(whole, "unknown"), 0);
+    for name in ["answered", "unknown"] {
+        assert_eq!(of(&step, name), of(whole, name) + of(lost, name));
+    }
+    let later = whole["drained"]["answered"].as_u64().expect("a count");
+    let all = of(whole, "answered") + later;
+    // Half of 300 a second for six seconds, each of which was kept; none of the other's could be fetched.
+    assert!((890..=910).contains(&all), "{whole:#}");
+    assert_eq!(step["samples"]["rows"], all, "{}", step["samples"]);
+    let told = all + of(lost, "answered");
+    let counted = server.answered();
+    assert!(told < counted, "{told} of {counted}: it loaded on");
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! The power is cut at a random moment of a load by an agent of a hub: what an agent said that it keeps is on its disk, what it
-//! was told to forget is on the controller's, and nothing is there twice.
+//! was told to forget is on the controller's, and nothing is there twice. Where the agent's power alone is cut, its
+//! controller fetches the result from what is found on the disk.
 //!
 //! ```sh
 //! WALLFINDER_KILLS=100 cargo test -p wallfinder-tests --test blackbox power_cut -- --ignored --nocapture
 //! ```
 //!
-//! Both disks are one file system in a file, mounted by a loop device. A cut stops every process and copies that file: what
+//! The disks are one file system in a file, mounted by a loop device. A cut stops every process and copies that file: what
 //! was written and not synced is in the memory of the file system above it, and so not in the copy, whose journal is
 //! replayed when it is mounted. Each cut proves that by a file that was never synced, whose bytes must be missing.
 
@@ -18,8 +19,10 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use rustix::process::{Pid, Signal, geteuid, kill_process};
-use serde_json::Value;
-use wallfinder_tests::{Running, alone, descendants, own_ip, program, skip};
+use serde_json::{Value, json};
+use wallfinder_tests::{
+    Running, alone, assert_balanced, descendants, own_ip, program, quietly, skip, until,
+};
 
 use crate::hub::Hub;
 use crate::hub_away::{Counting, NO_WAY_OUT};
@@ -29,6 +32,11 @@ use crate::kills::many_times;
 const UNDER_WAY: Duration = Duration::from_secs(10);
 /// A cut comes so soon after what it waits for.
 const SOON_MS: u64 = 25;
+/// Of the load whose agent alone is cut: it lasts three seconds.
+const REQUESTS: u64 = 600;
+/// A controller notices that its agent is gone, and asks for the result for a minute.
+const ASKED_WITHIN: Duration = Duration::from_secs(90);
+const NO_DISK: &str = "it needs ext4 on a loop device";
 
 fn succeeds(words: &[&str]) -> bool {
     let mut command = Command::new(words[0]);
@@ -285,9 +293,82 @@ fn what_was_acknowledged_outlasts_a_power_cut_and_is_there_once() {
         return;
     };
     let Some(disk) = Disk::new(hub.place.path()) else {
-        return skip("it needs ext4 on a loop device");
+        return skip(NO_DISK);
     };
     let server = Counting::start(ip);
     let url = server.url();
     many_times(|nth, random| cut_one(nth, random, &hub, &disk, (&url, &own)));
+}
+
+#[test]
+fn a_result_that_was_not_heard_is_fetched_from_an_agent_whose_power_was_cut() {
+    let _turn = quietly();
+    if !geteuid().is_root() || program("mkfs.ext4").is_none() {
+        return skip("it needs root and mkfs.ext4");
+    }
+    let Some(ip) = own_ip() else {
+        return skip(NO_WAY_OUT);
+    };
+    let own = ip.to_string();
+    let Some(hub) = Hub::up(&own, &["c1"], "observe,load") else {
+        return;
+    };
+    let Some(disk) = Disk::new(hub.place.path()) else {
+        return skip(NO_DISK);
+    };
+    let server = Counting::start(ip);
+    let (url, dir, requests) = (server.url(), hub.dir(), REQUESTS.to_string());
+    let results = |disk: &Disk| disk.at.join("results").display().to_string();
+    let agent = hub.agent("c1", &["--results", &results(&disk)]);
+    let words = [
+        "run", &url, "-c", "2", "--rate", "200", "-n", &requests, "-q",
+    ];
+    let hosts = [
+        "--no-calibrate",
+        "--client-host",
+        "c1",
+        "--hub",
+        &dir,
+        "--i-may-load",
+        &own,
+    ];
+    let running = hub.place.start(&[&words[..], &hosts].concat());
+    until("half of the load", || server.answered() >= REQUESTS / 2);
+    // What relays is stopped: the result goes to disk, is said, and is not heard.
+    signal(&[agent.pid()], Signal::STOP);
+    until("result", || !Stands::on(&disk.at).kept.is_empty());
+    let never_synced = "never-synced";
+    fs::write(disk.at.join(never_synced), "x").expect("room");
+    let mut all = descendants(agent.pid());
+    all.push(agent.pid());
+    signal(&all, Signal::STOP);
+    let before = Stands::on(&disk.at).kept;
+    let found = disk.after_a_cut(hub.place.path());
+    signal(&all, Signal::KILL);
+    drop(agent);
+    let is_there = fs::read(found.at.join(never_synced)).is_ok_and(|bytes| !bytes.is_empty());
+    assert!(!is_there, "what was never synced: this was no power cut");
+    let kept = || Stands::all_on(&found.at).kept;
+    assert!(kept() == before, "{:?}", kept().keys());
+    // Its machine is there again, and its controller comes back for the result.
+    let _again = hub.agent("c1", &["--results", &results(&found)]);
+    let ran = running.wait(ASKED_WITHIN).ends_with(1);
+    assert!(ran.err.contains("over the hub"), "{}", ran.said());
+    let step = hub.place.step();
+    assert_balanced(&step);
+    let answered = step["counts"]["answered"].as_u64().expect("a count");
+    let later = step["drained"]["answered"].as_u64().expect("a count");
+    assert_eq!(answered + later, REQUESTS, "{step:#}");
+    assert_eq!(server.answered(), REQUESTS);
+    assert_eq!(step["counts"]["failed"], json!({}));
+    assert!(step["counts"]["unknown"].is_null(), "{step:#}");
+    let series = step["intervals"].as_array().expect("a series");
+    let of = |one: &Value| one["answered"].as_u64().expect("a count");
+    let told: u64 = series.iter().map(of).sum();
+    assert!((answered..=REQUESTS).contains(&told), "{told}: {step:#}");
+    assert!(
+        kept().is_empty(),
+        "the record is on the controller's disk: {:?}",
+        kept().keys()
+    );
 }

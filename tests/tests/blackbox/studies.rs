@@ -144,6 +144,31 @@ fn a_study_of_three_protocols_counts_judges_and_is_shown_cell_by_cell() {
     let other = place.file("other.toml", text.replace("800", "801"));
     let other = judge(&other.to_string_lossy()).ends_with(0).json();
     assert_eq!(json_at(&other, "/claims/1/outcome"), "contradicted");
+    // What is kept is what the run was asked, as its folder has it.
+    std::fs::create_dir(place.path().join("kept")).expect("a folder");
+    let keep = || place.run(&["study", "keep", &run, "--into", "kept"]);
+    let counted = || {
+        let kept = std::fs::read_to_string(place.path().join("kept/small.toml")).expect("kept");
+        let kept: toml::Table = toml::from_str(&kept).expect("TOML");
+        assert_eq!(kept["as_run"].as_bool(), Some(true));
+        let claims = kept["claim"].as_array().expect("claims");
+        let is_it = |claim: &&toml::Value| claim["id"].as_str() == Some("counted");
+        let found = claims.iter().find(is_it);
+        found.expect("a claim").clone()
+    };
+    keep().ends_with(0);
+    let first = counted();
+    assert_eq!(first["outcome"].as_str(), Some("confirmed"));
+    let asked = place.last_run().join("study.toml");
+    std::fs::write(&asked, text.replace("800", "801")).expect("another study");
+    keep().ends_with(0);
+    let second = counted();
+    assert_eq!(second["outcome"].as_str(), Some("contradicted"));
+    assert_ne!(second["asked"], first["asked"]);
+    std::fs::remove_file(&asked).expect("it was there");
+    let unknown = keep().ends_with(2);
+    let said = "there is no study.toml";
+    assert!(unknown.err.contains(said), "{}", unknown.err);
     let foreign = judge("gzip-wall").ends_with(2);
     assert!(
         foreign.err.contains("none of the record's steps"),

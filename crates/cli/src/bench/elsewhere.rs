@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  subjects ─► what the agent there may start, by their names; programs of ours are sent ─► Start { name }
+//!              (at a hub: what its own host lets it start by these names; nothing is sent)
 //!  link = "1gbit,mtu=9001" ─► the load's flows at that rate at the most, where the way there has such an MTU
 //! ```
 
@@ -9,10 +10,11 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use wallfinder_hosts::ssh::{Allowed, Destination, Program};
-use wallfinder_hosts::{Agent, ClientHost, LoadHere, There};
+use wallfinder_hosts::{Agent, ClientHost, LoadHere, There, at_once};
 use wallfinder_model::link::{LinkSpec, shown_bits};
-use wallfinder_model::scenario::Client;
+use wallfinder_model::scenario::{Client, OnLostClient, Server};
 use wallfinder_model::{Environment, Scenario};
+use wallfinder_protocol::{Ask, Grant};
 use wallfinder_study::{Hosts, Study, SubjectSpec};
 use wallfinder_testbed::redact::is_telling;
 use wallfinder_testbed::{command, programs};
@@ -20,7 +22,7 @@ use wallfinder_testbed::{command, programs};
 use crate::exit::Failed;
 use crate::placement::Placement;
 use crate::reach::Reach;
-use crate::testbed::{Standing, Ways, agent_of, load_of, told_where};
+use crate::testbed::{Standing, Ways, agent_of, agents_of, load_of, meant, told_apart, told_where};
 
 /// The hosts of a study.
 pub(crate) struct Elsewhere {
@@ -45,13 +47,17 @@ impl Elsewhere {
         let Some(host) = &hosts.server else {
             return Ok(None);
         };
-        let destination: Destination = host.parse().map_err(Failed::usage)?;
-        let name = hosts.server_address.as_deref();
-        let name = name.unwrap_or_else(|| destination.name());
+        let name = match &hosts.server_address {
+            Some(address) => address.clone(),
+            None => address_of(host)?,
+        };
         let port = study.subjects.first().map_or(0, |subject| subject.port);
-        let address = reach.look_up(name, port)?;
-        let allowed = study
-            .subjects
+        let address = reach.look_up(&name, port)?;
+        let sent = match is_at_hub(host) {
+            false => &study.subjects[..],
+            true => &[],
+        };
+        let allowed = sent
             .iter()
             .map(|subject| allowed(subject, address))
             .collect::<Result<Vec<Allowed>, Failed>>()?;
@@ -68,17 +74,19 @@ impl Elsewhere {
         allowed: Vec<Allowed>,
         address: SocketAddr,
     ) -> Result<Elsewhere, Failed> {
-        let agent = |host: &String, allowed: &[Allowed]| {
-            let ssh = hosts.ssh.as_deref();
-            agent_of(host, Ways { ssh, hub: None }, allowed)
+        let ways = ways(&hosts);
+        let server = hosts.server.as_deref();
+        let server = server.ok_or_else(|| Failed::usage("no host is named"))?;
+        let server = agent_that_starts(server, ways, &allowed)?;
+        let clients = agents_of(&hosts.clients, ways)?;
+        let client = Client {
+            on_lost: hosts.on_lost,
+            deal: hosts.deal,
+            ..Client::default()
         };
-        let server = hosts.server.as_ref().map(|host| agent(host, &allowed));
-        let server = server.ok_or_else(|| Failed::usage("no host is named"))??;
-        let clients = hosts.clients.iter().map(|host| agent(host, &[]));
-        let clients = clients.collect::<Result<Vec<Arc<Agent>>, Failed>>()?;
         let from: Arc<dyn ClientHost> = match &clients[..] {
             [] => Arc::new(LoadHere::towards(address)),
-            agents => load_of(agents, address, (None, None), &Client::default())?,
+            agents => load_of(agents, address, (None, None), &client)?,
         };
         let facts =
             There::facts_of(&server, from.addresses().first().copied()).map_err(Failed::run)?;
@@ -91,6 +99,26 @@ impl Elsewhere {
             address,
             facts,
         })
+    }
+
+    /// Goes on without client hosts that are lost, where those that are left take over what they had.
+    pub(crate) fn leave_out_lost(&mut self) {
+        if self.hosts.on_lost != OnLostClient::Rebalance {
+            return;
+        }
+        let are_there = at_once(&self.clients, |agent| {
+            agent.channel().call(Ask::Clock).is_ok()
+        });
+        // Without any the load says what became of them.
+        if !are_there.contains(&true) {
+            return;
+        }
+        let names = std::mem::take(&mut self.hosts.clients);
+        let agents = std::mem::take(&mut self.clients);
+        let each = names.into_iter().zip(agents).zip(are_there);
+        (self.hosts.clients, self.clients) = each
+            .filter_map(|(host, is_there)| is_there.then_some(host))
+            .unzip();
     }
 
     /// As many of the client's processors as the study asks for, the last ones: the first may have a card's
@@ -128,7 +156,11 @@ impl Elsewhere {
         let mut clients = self.hosts.clients.iter().cloned();
         client.host = clients.next();
         client.more_hosts = clients.collect();
+        if !client.more_hosts.is_empty() {
+            (client.on_lost, client.deal) = (self.hosts.on_lost, self.hosts.deal);
+        }
         client.ssh.clone_from(&self.hosts.ssh);
+        scenario.hub.clone_from(&self.hosts.hub);
     }
 
     /// What stands for a subject, with the rate of its way to the client; an error where it cannot be had.
@@ -183,6 +215,55 @@ impl Elsewhere {
             format!("{name} of {host} has {bits}, and the study asks for a link of {asked}")
         });
         Ok((None, why))
+    }
+}
+
+/// Puts the agents that a pattern means in its place.
+pub(crate) fn name_clients(hosts: &mut Hosts) -> Result<(), Failed> {
+    hosts.clients = meant(&hosts.clients, ways(hosts))?;
+    let server = Server {
+        host: hosts.server.clone(),
+        ..Server::default()
+    };
+    told_apart(&hosts.clients, &server)
+}
+
+fn ways(hosts: &Hosts) -> Ways<'_> {
+    Ways {
+        ssh: hosts.ssh.as_deref(),
+        hub: Some(&hosts.hub),
+    }
+}
+
+fn is_at_hub(host: &str) -> bool {
+    !host.contains("://")
+}
+
+/// By what a host's servers are reached where nothing else is said.
+fn address_of(host: &str) -> Result<String, Failed> {
+    if is_at_hub(host) {
+        return Err(Failed::usage(format!(
+            "`{host}` is a name at the hub, and no address: say with --server-address where the servers there are reached"
+        )));
+    }
+    let destination: Destination = host.parse().map_err(Failed::usage)?;
+    Ok(destination.name().to_owned())
+}
+
+/// An agent that starts a study's servers. At a hub it starts what its own host allows.
+fn agent_that_starts(
+    host: &str,
+    ways: Ways<'_>,
+    servers: &[Allowed],
+) -> Result<Arc<Agent>, Failed> {
+    let agent = agent_of(host, ways, servers)?;
+    match !is_at_hub(host) || agent.welcome().grants.contains(&Grant::Start) {
+        true => Ok(agent),
+        false => Err(Failed::run(format!(
+            "{host}: the agent there does not grant `{}`: let its host start the study's servers by their names (agent \
+             --subject NAME=COMMAND), or name it as ssh://user@host, where they are sent",
+            Grant::Start
+        ))),
     }
 }
 

@@ -15,7 +15,7 @@ use wallfinder_hub::{About, Credentials, Here, is_name, join};
 use wallfinder_probe::fingerprint;
 use wallfinder_protocol::{Grant, VERSION};
 use wallfinder_store::utc_rfc3339;
-use wallfinder_sys::process;
+use wallfinder_sys::{process, signal};
 
 use crate::commands::running::{Words, end};
 use crate::exit::Failed;
@@ -80,7 +80,11 @@ fn joined(path: &Path, flags: &AgentFlags) -> Result<(), Failed> {
             "an agent is called by the --name that it is given, or by its credentials: small letters, digits and hyphens",
         )
     })?;
-    let grants = narrowed(&credentials.grants, &flags.grant);
+    let asked = match &flags.grant[..] {
+        [] => credentials.unasked(),
+        asked => asked,
+    };
+    let grants = narrowed(&credentials.grants, asked);
     if grants.is_empty() {
         let why =
             "nothing is left that may be asked for: --grant narrows what the credentials grant";
@@ -139,6 +143,8 @@ fn joined(path: &Path, flags: &AgentFlags) -> Result<(), Failed> {
             log.line(line);
         }),
     };
+    // As a container's first process, whose sessions end with it.
+    signal::end_as_first_process();
     join(&credentials, about).map_err(Failed::run)
 }
 

@@ -79,7 +79,7 @@ pub(crate) fn open(run: &Path) -> Result<Record, Failed> {
     open_with_folder(run).map(|(record, _)| record)
 }
 
-fn open_with_folder(run: &Path) -> Result<(Record, Folder), Failed> {
+pub(crate) fn open_with_folder(run: &Path) -> Result<(Record, Folder), Failed> {
     let (mut record, folder) = wallfinder_store::open_with_folder(run).map_err(Failed::run)?;
     if record.schema != SCHEMA {
         SCHEMA.clone_into(&mut record.schema);

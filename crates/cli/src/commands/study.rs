@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 use wallfinder_hosts::{ClientHost, LoadHere};
 use wallfinder_model::plan::StepPlan;
-use wallfinder_model::scenario::Programs;
+use wallfinder_model::scenario::{Deal, Hub, OnLostClient, Programs};
 use wallfinder_model::{Caveat, Load, Plan, Record, Step};
 use wallfinder_report::number;
-use wallfinder_scenario::named_once;
+use wallfinder_scenario::{is_pattern, named_once};
 use wallfinder_study::results::Kept;
 use wallfinder_study::{
     Hosts, SEED, Size, Skipped, Study, StudyStep, SubjectSpec, builtin, claims, is_reached_by_ssh,
@@ -28,7 +28,7 @@ use wallfinder_testbed::command;
 use wallfinder_testbed::scratch::Scratch;
 
 use crate::bench::Bench;
-use crate::bench::elsewhere::Elsewhere;
+use crate::bench::elsewhere::{self, Elsewhere};
 use crate::commands::{note_versions, record};
 use crate::exchange::ask;
 use crate::exit::{self, Failed};
@@ -80,10 +80,22 @@ fn place(hosts: &mut Hosts, flags: StudyHostFlags) -> Result<(), Failed> {
         hosts.clients = flags.client_host;
     }
     hosts.ssh = flags.ssh.or_else(|| hosts.ssh.take());
+    hosts.hub = flags.at.place();
+    (hosts.on_lost, hosts.deal) = (flags.on_lost_client.into(), flags.deal.into());
+    let has_hub = hosts.hub != Hub::default();
     for host in hosts.server.iter().chain(&hosts.clients) {
-        is_reached_by_ssh(host).map_err(|why| Failed::usage(format!("`{host}`: {why}")))?;
+        if !has_hub || host.contains("://") {
+            is_reached_by_ssh(host).map_err(|why| Failed::usage(format!("`{host}`: {why}")))?;
+        }
     }
     let clients = &hosts.clients;
+    let is_several = clients.len() > 1 || clients.iter().any(|host| is_pattern(host));
+    let is_told = hosts.on_lost != OnLostClient::default() || hosts.deal != Deal::default();
+    if is_told && !is_several {
+        return Err(Failed::usage(
+            "--on-lost-client and --deal are about several hosts that make a load together: give --client-host for each",
+        ));
+    }
     match &hosts.server {
         None if !clients.is_empty() => Err(Failed::usage(
             "where the load comes from another host, the servers stand on one too: name it with --server-host",
@@ -92,7 +104,8 @@ fn place(hosts: &mut Hosts, flags: StudyHostFlags) -> Result<(), Failed> {
             "client and server are on one host there: run Wallfinder on it",
         )),
         _ => named_once(clients).map_err(Failed::usage),
-    }
+    }?;
+    elsewhere::name_clients(hosts)
 }
 
 fn list() -> Result<(), Failed> {
@@ -158,10 +171,11 @@ fn new(file: &Path, from: &str) -> Result<(), Failed> {
         .map_err(|error| Failed::run(format!("{} cannot be written: {error}", file.display())))
 }
 
-/// What a run came to, by this version's claims, in a file that pages are made of. One that was cut short is
-/// not kept: what it lacks is not known to be missing.
+/// What a run came to, by the claims that it was run for, in a file that pages are made of: claims that were
+/// changed since would be asked after the data. One that was cut short is not kept: what it lacks is not known to
+/// be missing.
 fn keep(run: &Path, into: &Path) -> Result<(), Failed> {
-    let mut record = record::open(run)?;
+    let (mut record, folder) = record::open_with_folder(run)?;
     if !record.complete {
         return Err(Failed::usage(format!(
             "{} did not end as planned: run it again",
@@ -169,10 +183,11 @@ fn keep(run: &Path, into: &Path) -> Result<(), Failed> {
         )));
     }
     record::judge_steps(&mut record);
-    let (name, has_parts, size) = study_of(&record, None)?
-        .ok_or_else(|| Failed::usage(format!("{} is no run of a built-in study", run.display())))?;
+    let name = as_run(folder.path())?;
+    let (has_parts, size) = extent(&record, &name)?;
     let study = with_parts(&name, has_parts)?;
-    judge_claims(&mut record, Some(&name))?;
+    let judged = claims::judge(&study, size, &record.steps, &skipped(&record));
+    record.claims = judged.outcomes;
     let kept = Kept::of(&study, size, &record);
     let file = into.join(format!("{}.toml", kept.study));
     let kept = match file.exists() && !has_parts {
@@ -180,6 +195,25 @@ fn keep(run: &Path, into: &Path) -> Result<(), Failed> {
         false => kept,
     };
     output::put(&kept.text(), Some(&file))
+}
+
+/// The study that a run was of, as it was then: the built-in one where that is still the same, else the file in the
+/// run's folder.
+fn as_run(folder: &Path) -> Result<String, Failed> {
+    let file = folder.join(resume::STUDY);
+    if !file.exists() {
+        return Err(Failed::usage(format!(
+            "{} is no run of a study, or of a version that did not write down what it asked: there is no {}",
+            folder.display(),
+            resume::STUDY
+        )));
+    }
+    let text = text_of(&file)?;
+    let same = builtin::ALL.iter().find(|builtin| builtin.text == text);
+    Ok(same.map_or_else(
+        || file.display().to_string(),
+        |builtin| builtin.name.to_owned(),
+    ))
 }
 
 /// What was kept before in a file.
@@ -253,7 +287,13 @@ fn study_of(record: &Record, named: Option<&str>) -> Result<Option<(String, bool
     let Some(name) = named.or_else(of_record) else {
         return Ok(None);
     };
-    // The size that has most of the record's steps, and fewest others.
+    let (has_parts, size) = extent(record, name)?;
+    Ok(Some((name.to_owned(), has_parts, size)))
+}
+
+/// Whether a record has a study's parts, and its size: those that have most of the record's steps, and fewest
+/// others.
+fn extent(record: &Record, name: &str) -> Result<(bool, Size), Failed> {
     let mut best = None;
     for has_parts in [false, true] {
         let study = with_parts(name, has_parts)?;
@@ -266,7 +306,7 @@ fn study_of(record: &Record, named: Option<&str>) -> Result<Option<(String, bool
         }
     }
     match best {
-        Some((1.., _, has_parts, size)) => Ok(Some((name.to_owned(), has_parts, size))),
+        Some((1.., _, has_parts, size)) => Ok((has_parts, size)),
         _ => Err(Failed::usage(format!(
             "none of the record's steps is one of the study `{name}`"
         ))),

@@ -130,6 +130,7 @@ pub(super) fn ceilings(of_hosts: Vec<Ceiling>) -> Ceiling {
         cpu_per_request_ns: worked_ns / driven.max(f64::MIN_POSITIVE),
         driven,
         age_s: None,
+        host: None,
         of_hosts,
     }
 }
@@ -392,6 +393,7 @@ mod tests {
             cpu_per_request_ns,
             driven: throughput,
             age_s: None,
+            host: None,
             of_hosts: Vec::new(),
         };
         let all = ceilings(vec![of(100.0, 10.0), of(300.0, 2.0)]);

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use wallfinder_engine::ExperimentWindow;
 use wallfinder_model::drive::Share;
 use wallfinder_model::scenario::Io;
+use wallfinder_model::telemetry::LinkSummary;
 use wallfinder_model::{Arrival, Rate};
 use wallfinder_wire::Exchange;
 use wallfinder_wire::http1::Request;
@@ -213,6 +214,16 @@ fn driven(fleet: &Fleet, spec: &StepSpec) -> (Result<Measured, EngineError>, Vec
     (measured, heard)
 }
 
+/// The hosts that there are for a load, each of which has a worker with a processor.
+fn members(fleet: &Fleet, spec: &StepSpec) -> Vec<String> {
+    let members = fleet.members(&spec.load).into_iter();
+    let each = members.map(|(name, cores)| {
+        assert_eq!(cores, 1.0, "{name}");
+        name
+    });
+    each.collect()
+}
+
 fn told(heard: &[Progress]) -> u64 {
     let answered = heard.iter().map(|progress| match progress {
         Progress::Interval { interval, .. } => interval.answered,
@@ -356,13 +367,16 @@ fn hosts_for_which_nothing_is_left_rest() {
     let measured = driven(&fleet, &spec).0.expect("they run");
     let hosts: Vec<&str> = measured.clients.iter().map(|of| of.host.as_str()).collect();
     assert_eq!(hosts, ["c1", "c2"]);
+    assert_eq!(members(&fleet, &spec), ["c1", "c2"]);
 }
 
 #[test]
 fn a_lost_host_is_named_its_sums_close_and_the_others_go_on() {
     let (fleet, mut spec) = fleet(3, Some(4), OnLostClient::Mark);
     spec.load.stop.after = Nanos::from_secs(1);
+    assert_eq!(members(&fleet, &spec), ["c1", "c2", "c3"]);
     let (measured, heard) = driven(&fleet, &spec);
+    assert_eq!(members(&fleet, &spec), ["c1", "c3"]);
     let measured = measured.expect("the others go on");
     assert!(measured.counts.balanced());
     let [first, lost, last] = &measured.clients[..] else {
@@ -521,4 +535,37 @@ fn many_names_are_told_by_the_first() {
     assert_eq!(named(&["a", "b"]), "a and b");
     assert_eq!(named(&["a", "b", "c"]), "a, b and c");
     assert_eq!(named(&["a", "b", "c", "d"]), "a and 3 more");
+}
+
+#[test]
+fn each_host_keeps_its_own_link() {
+    let of = |name: &str, uplink_share: Option<f64>| Telemetry {
+        window_ns: 1_000_000_000,
+        client_host: Some(HostSummary {
+            name: name.to_owned(),
+            ..HostSummary::default()
+        }),
+        link: uplink_share.map(|share| LinkSummary {
+            interface: "eth0".to_owned(),
+            uplink_share: Some(share),
+            ..LinkSummary::default()
+        }),
+        ..Telemetry::default()
+    };
+    let merged = merged_telemetry(vec![
+        of("c1", Some(0.2)),
+        of("c2", Some(0.9)),
+        of("c3", None),
+    ]);
+    let hosts = merged.client_hosts.iter();
+    let hosts: Vec<(&str, Option<f64>)> = hosts
+        .map(|of| {
+            let link = of.link.as_ref();
+            (
+                of.host.name.as_str(),
+                link.and_then(|link| link.uplink_share),
+            )
+        })
+        .collect();
+    assert_eq!(hosts, [("c1", Some(0.2)), ("c2", Some(0.9)), ("c3", None)]);
 }

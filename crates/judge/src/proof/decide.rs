@@ -537,7 +537,8 @@ fn held_per_client(case: &Case) -> Option<Decision> {
     let (doubt, rounds) = (fewer.doubt(), fewer.rounds());
     let least = beside_nothing(case, fewer);
     let decision = established(case, Wall::Wait, reason, doubt, rounds, least);
-    Some(decision.with_detail(Some(Detail::HeldPerClient)))
+    let by = clients::hold(case.step);
+    Some(decision.with_detail(Some(Detail::HeldPerClient { by })))
 }
 
 /// Nothing that was squeezed moves it, and answers are on their way between two hosts: a link there that is neither's.

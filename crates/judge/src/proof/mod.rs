@@ -225,7 +225,8 @@ fn pause(case: &Case) -> Option<Evidence> {
 
 /// How many requests are served at once, where that is what the wall is made of.
 fn of_one_alone(case: &Case, decision: &decide::Decision) -> Option<Evidence> {
-    let is_inside = decision.wall == Wall::Wait && decision.detail != Some(Detail::HeldPerClient);
+    let is_per_client = matches!(decision.detail, Some(Detail::HeldPerClient { .. }));
+    let is_inside = decision.wall == Wall::Wait && !is_per_client;
     let at_once = alone::at_once(case.step).filter(|_| is_inside)?;
     Some(at_once.evidence(case.step.throughput))
 }

@@ -222,8 +222,8 @@ pub fn caveat(caveat: &Caveat) -> Worded {
         ),
         Caveat::Neighbour { side, cores } => (
             format!(
-                "Others used {} cores of {} processors.",
-                number::amount(*cores),
+                "Others used {} of {} processors.",
+                words::cores(*cores),
                 whose(side)
             ),
             "Stop them, or pin this run elsewhere.",

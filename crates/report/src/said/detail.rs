@@ -2,7 +2,7 @@
 
 use wallfinder_judge::profile;
 use wallfinder_model::Detail;
-use wallfinder_model::detail::Waiters;
+use wallfinder_model::detail::{ClientHold, Waiters};
 
 use super::reason::{at_sockets, exhausted, unsqueezed};
 use super::{named, side};
@@ -11,11 +11,25 @@ use crate::words::join;
 
 /// Which of several client hosts were full.
 pub(super) fn client_hosts(hosts: &[String], of: u32) -> String {
+    let was = if hosts.len() == 1 { "was" } else { "were" };
+    format!("{} {was} full", these_of(hosts, of))
+}
+
+/// Which of several client hosts had a full link.
+pub(super) fn client_links(hosts: &[String], of: u32) -> String {
+    let these = these_of(hosts, of);
+    match hosts.len() {
+        1 => format!("the link of {these} was full"),
+        _ => format!("the links of {these} were full"),
+    }
+}
+
+fn these_of(hosts: &[String], of: u32) -> String {
     /// More are counted.
     const NAMED_MAX: usize = 8;
     let all = hosts.len();
     if all as u32 == of {
-        return format!("all {of} client hosts were full");
+        return format!("all {of} client hosts");
     }
     let named = match all > NAMED_MAX {
         true => format!(
@@ -25,8 +39,7 @@ pub(super) fn client_hosts(hosts: &[String], of: u32) -> String {
         ),
         false => join(hosts),
     };
-    let was = if all == 1 { "was" } else { "were" };
-    format!("{named} of {of} client hosts {was} full")
+    format!("{named} of {of} client hosts")
 }
 
 /// What a wall is made of.
@@ -122,9 +135,7 @@ pub fn detail(detail: &Detail) -> String {
             "latency pays: the server was throttled in {} of the periods of its quota",
             share(part)
         ),
-        Detail::HeldPerClient => {
-            "a limit of each client host: its link, or one of the server's for each address".to_owned()
-        }
+        Detail::HeldPerClient { by } => held_per_client(*by).to_owned(),
         Detail::NoSqueezeReaches => "a wait that no squeeze reaches".to_owned(),
         Detail::Spaced { each_ns } => format!(
             "a limit of rate, or a timer: alone a request takes {}, and fewer are let through",
@@ -165,6 +176,16 @@ pub fn detail(detail: &Detail) -> String {
     }
 }
 
+const fn held_per_client(by: Option<ClientHold>) -> &'static str {
+    match by {
+        None => "a limit of each client host: its link, or one of the server's for each address",
+        Some(ClientHold::OwnLink) => "a limit of each client host: its link is full",
+        Some(ClientHold::Server) => {
+            "a limit of the server's for each client: the links of the client hosts have room"
+        }
+    }
+}
+
 pub(super) const fn waiters(who: Waiters) -> &'static str {
     match who {
         Waiters::Threads => "threads",
@@ -192,6 +213,14 @@ mod tests {
         );
         let said = detail(&Detail::Spaced { each_ns: 0.2e6 });
         assert!(said.starts_with("a limit of rate"), "{said}");
+    }
+
+    #[test]
+    fn a_limit_for_each_client_says_whose_it_is_where_that_is_known() {
+        let said = |by| detail(&Detail::HeldPerClient { by });
+        assert!(said(None).contains("its link, or one of the server's"));
+        assert!(said(Some(ClientHold::OwnLink)).ends_with("its link is full"));
+        assert!(said(Some(ClientHold::Server)).starts_with("a limit of the server's"));
     }
 
     #[test]

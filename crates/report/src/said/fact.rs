@@ -5,7 +5,7 @@ use wallfinder_model::evidence::Fact;
 use wallfinder_model::reason::Sign;
 use wallfinder_model::verdict::Saturation;
 
-use super::detail::{client_hosts, waiters};
+use super::detail::{client_hosts, client_links, waiters};
 use super::reason::{at_sockets, moved, time_of};
 use super::{capacity, side};
 use crate::words::counted;
@@ -174,8 +174,8 @@ pub fn fact(fact: &Fact) -> String {
             let waited =
                 waited.map(|waited| format!(", and its threads waited for {}", cores(&waited)));
             format!(
-                "others used {} cores of {}'s processors{}{}",
-                cores(others),
+                "others used {} of {}'s processors{}{}",
+                words::cores(*others),
                 side(*which),
                 busy.unwrap_or_default(),
                 waited.unwrap_or_default()
@@ -254,6 +254,33 @@ pub fn fact(fact: &Fact) -> String {
         ),
         Fact::NoAnswers => "no good answers in the window".to_owned(),
         Fact::ClientHostsFull { hosts, of } => client_hosts(hosts, *of),
+        Fact::ClientLinksFull { hosts, of } => client_links(hosts, *of),
+        Fact::ClientHostBehind {
+            host,
+            asked,
+            sent,
+            more,
+            link,
+            processors,
+        } => {
+            let why = match (link, processors) {
+                (Some(used), _) => {
+                    format!("; its link was full, at {} of its rate", share(used))
+                }
+                (None, Some(busy)) => format!("; its processors were {} busy", share(busy)),
+                (None, None) => String::new(),
+            };
+            let was = if *more == 1 { "was" } else { "were" };
+            let others = match more {
+                0 => String::new(),
+                _ => format!("; {} more {was} behind", counted(u64::from(*more), "host")),
+            };
+            format!(
+                "{host} was behind its rate: {} of {} requests/s were sent{why}{others}",
+                rate(sent),
+                rate(asked)
+            )
+        }
         Fact::Lost { unknown } => format!(
             "of {} requests nobody knows what became of them",
             number::whole(*unknown)
@@ -495,6 +522,35 @@ mod tests {
             "windows with nothing squeezed differed by -0.4 % to 0.6 % from their neighbours"
         );
         assert_eq!(small(-0.0001), "0 %");
+        let behind = |link, more| Fact::ClientHostBehind {
+            host: "c3".to_owned(),
+            asked: 1_000.0,
+            sent: 812.0,
+            more,
+            link,
+            processors: Some(0.41),
+        };
+        assert_eq!(
+            fact(&behind(None, 0)),
+            "c3 was behind its rate: 812 of 1,000 requests/s were sent; its processors were 41 % busy"
+        );
+        assert_eq!(
+            fact(&behind(Some(0.97), 2)),
+            "c3 was behind its rate: 812 of 1,000 requests/s were sent; its link was full, at 97 % of its rate; 2 hosts \
+             more were behind"
+        );
+        let links = |names: [&str; 2], of| Fact::ClientLinksFull {
+            hosts: names.map(str::to_owned).to_vec(),
+            of,
+        };
+        assert_eq!(
+            fact(&links(["c1", "c3"], 4)),
+            "the links of c1 and c3 of 4 client hosts were full"
+        );
+        assert_eq!(
+            fact(&links(["c1", "c2"], 2)),
+            "the links of all 2 client hosts were full"
+        );
         let quota = Sign::Quota {
             used: 0.97,
             capacity: Capacity {

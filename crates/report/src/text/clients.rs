@@ -33,6 +33,11 @@ pub(super) fn table(page: &mut Page, step: &Step) {
         Column::numbers("worker late", 7, cells(|row| &row.late)).headed("late", "p99"),
         Column::numbers("began", 8, cells(|row| &row.began)),
     ];
+    if clients::has_links(&rows) {
+        let links = Column::numbers("link", 4, cells(|row| &row.link)).headed("link", "used");
+        // Beside the processors, and before lateness.
+        table.insert(table.len() - 2, links);
+    }
     if rows.iter().any(|row| !row.note.is_empty()) {
         table.push(Column::words("why", 1, words(|row| &row.note)));
     }

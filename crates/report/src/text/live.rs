@@ -9,6 +9,11 @@ use wallfinder_model::{Step, Wall};
 use crate::look::{INDENT, Line, Look, Page, Role, cut};
 use crate::{number, words};
 
+/// A side, or a client host, that is so busy has no room.
+pub const FULL: f64 = 0.95;
+/// Client hosts that are named one by one; more are counted.
+const NAMED_MAX: usize = 6;
+
 /// What a step is doing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
@@ -56,6 +61,19 @@ pub struct Side {
     pub cores: Vec<Core>,
 }
 
+/// One of several client hosts.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Client {
+    /// What it is called.
+    pub name: String,
+    /// CPU time over what its workers may take, 0..1; `None`: not known.
+    pub busy: Option<f64>,
+    /// Whether it has no room.
+    pub is_full: bool,
+    /// Whether it is lost.
+    pub is_lost: bool,
+}
+
 /// A run at one instant.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Moment {
@@ -93,6 +111,8 @@ pub struct Moment {
     pub server: Option<Side>,
     /// The driver, where it is seen.
     pub client: Option<Side>,
+    /// The client hosts, where there are several.
+    pub clients: Vec<Client>,
 }
 
 impl Moment {
@@ -122,6 +142,7 @@ impl Default for Moment {
             failed: 0,
             server: None,
             client: None,
+            clients: Vec::new(),
         }
     }
 }
@@ -154,6 +175,10 @@ pub fn line(moment: &Moment, look: &Look) -> String {
     if !squeezing {
         parts[1].push_str(&format!(" {}", clock(moment.elapsed_ns)));
     }
+    match lost(&moment.clients).count() {
+        0 => {}
+        lost => parts.push(format!("{lost} of {} clients lost", moment.clients.len())),
+    }
     if !matches!(moment.phase, Phase::Staging | Phase::Judging) {
         parts.push(format!("{}/s", number::amount(moment.throughput)));
     }
@@ -163,11 +188,12 @@ pub fn line(moment: &Moment, look: &Look) -> String {
             latency(moment.p50_ns),
             latency(moment.p99_ns)
         ));
-        for (name, side) in [("server", &moment.server), ("client", &moment.client)] {
-            if let Some(side) = side {
-                parts.push(format!("{name} {}", number::share(side.utilisation)));
-            }
-        }
+        let share = |name: &str, side: &Side| format!("{name} {}", number::share(side.utilisation));
+        parts.extend(moment.server.as_ref().map(|side| share("server", side)));
+        parts.extend(match moment.clients.is_empty() {
+            true => moment.client.as_ref().map(|side| share("client", side)),
+            false => busiest(&moment.clients),
+        });
     }
     if moment.failed > 0 && moment.phase != Phase::Staging {
         parts.push(format!("{} failed", number::whole(moment.failed)));
@@ -261,11 +287,10 @@ pub fn frame(moment: &Moment, look: &Look) -> Vec<String> {
                 latency(moment.p99_ns),
             ),
         );
-        for (label, side) in [("server", &moment.server), ("client", &moment.client)] {
-            match side {
-                Some(side) => cores(&mut page, label, side),
-                None => labelled(&mut page, label, Role::Dim, "not seen"),
-            }
+        one_side(&mut page, "server", moment.server.as_ref());
+        match moment.clients.is_empty() {
+            true => one_side(&mut page, "client", moment.client.as_ref()),
+            false => clients(&mut page, &moment.clients),
         }
     }
     let answered = format!("{} answered", number::whole(moment.answered));
@@ -315,6 +340,79 @@ fn progress(page: &mut Page, moment: &Moment) {
     );
 }
 
+fn one_side(page: &mut Page, label: &str, side: Option<&Side>) {
+    match side {
+        Some(side) => cores(page, label, side),
+        None => labelled(page, label, Role::Dim, "not seen"),
+    }
+}
+
+fn lost(clients: &[Client]) -> impl Iterator<Item = &str> {
+    let lost = clients.iter().filter(|client| client.is_lost);
+    lost.map(|client| client.name.as_str())
+}
+
+/// `busiest c17 99 %`, where any is known to be busy.
+fn busiest(clients: &[Client]) -> Option<String> {
+    let known = clients.iter().rev().filter_map(|client| {
+        let busy = client.busy.filter(|busy| busy.is_finite())?;
+        (!client.is_lost).then_some((&client.name, busy))
+    });
+    // Of equals the first.
+    let (name, busy) = known.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    Some(format!("busiest {name} {}", number::share(busy)))
+}
+
+/// Client hosts in one line: which are lost, which is the busiest and how many are full.
+fn clients(page: &mut Page, clients: &[Client]) {
+    let room = page.columns() - INDENT;
+    let is_any_full = clients.iter().any(|client| client.is_full);
+    let role = match lost(clients).next() {
+        Some(_) => Role::Bad,
+        None if is_any_full => Role::Warn,
+        None => Role::Plain,
+    };
+    labelled(page, "clients", role, &clients_within(clients, room));
+}
+
+/// As much of it as there is room for: the names of lost hosts are left out first, then the busiest.
+fn clients_within(clients: &[Client], room: usize) -> String {
+    let names: Vec<&str> = clients.iter().map(|client| client.name.as_str()).collect();
+    let lost: Vec<&str> = lost(clients).collect();
+    let full = clients
+        .iter()
+        .filter(|client| client.is_full && !client.is_lost);
+    let full = match full.count() {
+        0 => None,
+        full => Some(format!("{full} full")),
+    };
+    let line = |hosts: &str, busiest: Option<String>, named: usize| {
+        let lost = (!lost.is_empty()).then(|| counted_lost(&lost, named));
+        let parts = [Some(hosts.to_owned()), busiest, lost, full.clone()];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        parts.join(" · ")
+    };
+    let count = words::counted(clients.len() as u64, "host");
+    let are_few = names.len() <= NAMED_MAX;
+    let all = are_few.then(|| line(&names.join(", "), busiest(clients), lost.len()));
+    // No name takes less than three columns.
+    let named = (0..=lost.len().min(room / 3)).rev();
+    let counted = named.map(|named| line(&count, busiest(clients), named));
+    let mut lines = all.into_iter().chain(counted);
+    lines
+        .find(|text| Line::new().plain(text).width() <= room)
+        .unwrap_or_else(|| line(&count, None, 0))
+}
+
+/// `3 lost (c4, c9, …)`, so many of them named.
+fn counted_lost(lost: &[&str], named: usize) -> String {
+    let rest = if named < lost.len() { ", …" } else { "" };
+    match &lost[..named] {
+        [] => format!("{} lost", lost.len()),
+        names => format!("{} lost ({}{rest})", lost.len(), names.join(", ")),
+    }
+}
+
 /// The processors of a side, as many as fit.
 fn cores(page: &mut Page, label: &str, side: &Side) {
     let room = page.columns() - INDENT;
@@ -334,7 +432,7 @@ fn cores(page: &mut Page, label: &str, side: &Side) {
     if side.cores.len() > fit {
         text.push_str(&format!("  +{} more", side.cores.len() - fit));
     }
-    let full = side.utilisation >= 0.95;
+    let full = side.utilisation >= FULL;
     labelled(
         page,
         label,

@@ -541,6 +541,7 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
             cpu_per_request_ns: system.ceiling_s * 1e9,
             driven: 1.0 / system.ceiling_s,
             age_s: None,
+            host: None,
             of_hosts: Vec::new(),
         }),
         clients: Vec::new(),

@@ -279,6 +279,26 @@ fn a_step_that_was_wholly_measured_has_every_documented_field() {
 }
 
 #[test]
+fn send_buffers_are_those_of_the_servers_sockets() {
+    let study = with_claim(
+        r#"[[claim]]
+id = "buffers"
+claim = "Send buffers are the limit for a quarter of the time"
+source = "a page"
+let.top = 'best("simple", "engine")'
+confirmed = 'top.server.send_buffer_limited_share == 0.25 && top.server.send_queue_bytes_max == 2048'
+contradicted = 'top.server.send_buffer_limited_share > 0.5'
+because = '{top.server.send_buffer_limited_share | percent}, {top.server.send_queue_bytes_max} B'
+"#,
+    );
+    let found = judge(&study, server(500.0)).remove(0);
+    assert_eq!(
+        (found.outcome, found.because.as_str()),
+        (Outcome::Confirmed, "25 %, 2048 B")
+    );
+}
+
+#[test]
 fn every_word_of_conditions_is_in_the_documentation() {
     let page = include_str!("../../../../docs/studies/README.md");
     let words = vocabulary::FIELDS

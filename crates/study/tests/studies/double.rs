@@ -14,7 +14,8 @@ use wallfinder_model::record::{
     Ceiling, Counts, Driver as StepDriver, Histogram, Samples, Step, WorkerSummary,
 };
 use wallfinder_model::telemetry::{
-    CoreSample, FamilySummary, LinkSample, LinkSummary, TcpSample, Telemetry, ThreadShare,
+    CoreSample, FamilySummary, LinkSample, LinkSummary, SocketsSummary, TcpSample, Telemetry,
+    ThreadShare,
 };
 use wallfinder_model::verdict::{Elasticity, How};
 use wallfinder_model::{Environment, Squeeze, Verdict};
@@ -129,6 +130,7 @@ impl Apparatus for DoubleApparatus {
         }
         let mut measured = measured(step, (self.model)(step), self.p50_share);
         if !self.server_seen {
+            measured.telemetry.server_sockets = None;
             measured.telemetry.server = None;
         }
         let is_disturbed = self.disturbed.is_empty() || self.disturbed.contains(&step.label);
@@ -150,6 +152,7 @@ impl Apparatus for DoubleApparatus {
                 cpu_per_request_ns: us * 1e3,
                 driven: 1e6 / us,
                 age_s: None,
+                host: None,
                 of_hosts: Vec::new(),
             });
         }
@@ -243,6 +246,12 @@ pub(crate) fn measured(step: &StudyStep, costs: Costs, p50_share: f64) -> Step {
             cores_busy_p95: vec![1.0; 2],
             client: Some(family(&step.driver.name, 1, busy(client_s), window_ns)),
             server: Some(family("catalogue", 0, busy(server_s), window_ns)),
+            server_sockets: Some(SocketsSummary {
+                sockets: step.load.connections,
+                send_buffer_limited_share: 0.25,
+                send_queue_bytes_max: Some(2_048),
+                ..SocketsSummary::default()
+            }),
             link: Some(link(answered)),
             tcp: Some(TcpSample {
                 segments_out: 2 * answered,

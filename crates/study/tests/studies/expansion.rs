@@ -132,7 +132,7 @@ fn client_ceiling_has_the_steps_of_its_description() {
     let steps = |size: Size| study.expand(size).len();
     assert_eq!(
         (steps(Size::Smoke), steps(Size::Demo), steps(Size::Full)),
-        (16, 94, 211)
+        (18, 101, 262)
     );
     let full = study.expand(Size::Full);
     let is_of_depth = |step: &&StudyStep| step.group.contains("-deep-");
@@ -166,17 +166,17 @@ fn client_ceiling_has_the_steps_of_its_description() {
 fn client_ceiling_keeps_to_its_time() {
     let study = builtin::find("client-ceiling").unwrap().study().unwrap();
     assert!(study.duration(Size::Smoke) < Nanos::from_secs(30));
-    assert!(study.duration(Size::Demo) <= Nanos::from_secs(5 * 60));
+    assert!(study.duration(Size::Demo) <= Nanos::from_secs(330));
     // The source's points are of half a minute.
-    assert!(study.duration(Size::Full) < Nanos::from_secs(34 * 60));
+    assert!(study.duration(Size::Full) < Nanos::from_secs(38 * 60));
 }
 
 #[test]
-fn all_studies_at_full_size_are_a_morning() {
+fn all_studies_at_full_size_are_four_hours() {
     let studies = builtin::ALL.iter().map(|builtin| builtin.study().unwrap());
     let all: u64 = studies.map(|study| study.duration(Size::Full).0).sum();
     assert!(
-        all < Nanos::from_secs(215 * 60).0,
+        all < Nanos::from_secs(242 * 60).0,
         "{} s",
         all / 1_000_000_000
     );

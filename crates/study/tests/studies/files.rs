@@ -416,6 +416,21 @@ fn conditions_are_tried_before_anything_runs() {
 }
 
 #[test]
+fn a_claim_that_needs_what_its_driver_never_tells_is_refused() {
+    let in_flight = |driver: &str| format!("best(\"simple\", \"{driver}\").in_flight");
+    let old = "confirmed = 'top.throughput > 1000'";
+    let scripted = format!("confirmed = '{} > 1e9'", in_flight("wrk"));
+    broken(old, &scripted, "`in_flight` was not measured");
+    // Without pipelining it runs no script, and the engine counts.
+    let plain = SMALL.replace(old, &scripted);
+    let plain = plain.replace("pipeline = 10", "pipeline = 1");
+    let counted = SMALL.replace(old, &format!("confirmed = '{} > 1e9'", in_flight("engine")));
+    for text in [plain, counted] {
+        Study::parse("my.toml", &text).unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+#[test]
 fn a_claim_that_can_be_both_is_refused() {
     broken(
         "contradicted = 'top.throughput < 500'",

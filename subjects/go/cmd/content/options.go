@@ -24,8 +24,8 @@ const usage = `Usage: content [flags]
 Serves texts in the coding that the client wants most, to be put under load, over
 HTTP/1.1 and HTTP/2 on one port. Without --root they are made: /realistic/1k.txt
 to /realistic/1m.txt in powers of two, and /repeated/1k.txt to /repeated/1m.txt;
-/types/prose.html, .xhtml, .css, .js, .json, .xml, .svg and .gz; /types/picture.png,
-.jpg and .gif.
+/types/prose.html, .xhtml, .css, .js, .json, .xml, .svg, .gz and .pdf;
+/types/picture.png, .jpg, .gif and .ico; /types/font.ttf, .otf and .woff2.
 
   --host ADDRESS         where to listen (default 127.0.0.1)
   --port N               0 takes a free one, and the start-up line says which (default 8085)

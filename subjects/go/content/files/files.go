@@ -13,8 +13,6 @@ import (
 	"path"
 	"strings"
 	"time"
-
-	"wallfinder.dev/subjects/content/encode"
 )
 
 // BytesMax is the largest file that is served: they are held in memory.
@@ -36,9 +34,9 @@ type Files interface {
 }
 
 // Made are the texts: of each kind one of 1 KB and of each power of two up to
-// 1 MB, such as realistic/4k.txt and repeated/1m.txt; and 16 KB of prose and a
-// picture as each of several types, such as types/prose.css, types/prose.gz and
-// types/picture.png.
+// 1 MB, such as realistic/4k.txt and repeated/1m.txt; and prose, a picture and a
+// font as each of several types, such as types/prose.css, types/prose.pdf,
+// types/picture.png and types/font.ttf.
 func Made(seed uint64) Files {
 	made := map[string]*File{}
 	for exponent := 10; exponent <= 20; exponent++ {
@@ -55,13 +53,16 @@ func Made(seed uint64) Files {
 		name := "types/prose" + ending
 		made[name] = typed(name, prose)
 	}
-	packed, err := encode.Defaults().Encode("gzip", prose)
-	if err != nil {
-		panic(fmt.Sprintf("files: prose cannot be compressed: %v", err))
-	}
-	made["types/prose.gz"] = typed("types/prose.gz", packed)
-	for ending, body := range pictures(rand.New(rand.NewPCG(seed, 1))) {
+	made["types/prose.gz"] = typed("types/prose.gz", encoded("gzip", prose))
+	made["types/prose.pdf"] = typed("types/prose.pdf", pdf(realistic(64<<10, rand.New(rand.NewPCG(seed, 2)))))
+	drawn := pictures(rand.New(rand.NewPCG(seed, 1)))
+	drawn[".ico"] = icon(drawn[".png"], side)
+	for ending, body := range drawn {
 		name := "types/picture" + ending
+		made[name] = typed(name, body)
+	}
+	for ending, body := range fonts(rand.New(rand.NewPCG(seed, 3))) {
+		name := "types/font" + ending
 		made[name] = typed(name, body)
 	}
 	return inMemory(made)

@@ -2,11 +2,18 @@ package files
 
 import (
 	"bytes"
+	"compress/zlib"
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
+
+	"github.com/andybalholm/brotli"
 
 	"wallfinder.dev/subjects/content/encode"
 )
@@ -26,7 +33,7 @@ func TestElevenSizesOfEachKindAreTheSameEachTime(t *testing.T) {
 			}
 		}
 	}
-	if len(one.(inMemory)) != 22+7+1+3 {
+	if len(one.(inMemory)) != 22+7+2+4+3 {
 		t.Errorf("%d files", len(one.(inMemory)))
 	}
 	if _, err := one.Find("realistic/3k.txt"); !errors.Is(err, fs.ErrNotExist) {
@@ -38,7 +45,9 @@ func TestEachTypeIsThatOfItsNameAndTheSameEachTime(t *testing.T) {
 	one, other := Made(1), Made(1)
 	for name, kind := range map[string]string{"types/prose.svg": "image/svg+xml", "types/prose.css": "text/css; charset=utf-8",
 		"types/prose.xhtml": "application/xhtml+xml", "types/prose.gz": "application/gzip",
-		"types/picture.png": "image/png", "types/picture.jpg": "image/jpeg", "types/picture.gif": "image/gif"} {
+		"types/picture.png": "image/png", "types/picture.jpg": "image/jpeg", "types/picture.gif": "image/gif",
+		"types/picture.ico": "image/x-icon", "types/prose.pdf": "application/pdf", "types/font.ttf": "font/ttf",
+		"types/font.otf": "font/otf", "types/font.woff2": "font/woff2"} {
 		file, err := one.Find(name)
 		if err != nil {
 			t.Fatal(err)
@@ -71,8 +80,78 @@ func TestOneKindCompressesAsTextAndTheOtherAsTheSourceSays(t *testing.T) {
 			t.Errorf("%s: 1:%.1f, and the source says 1:%.0f", name, got, said)
 		}
 	}
-	if got := ratio("types/prose.gz"); got > 1.01 {
-		t.Errorf("what is compressed compresses again: 1:%.2f", got)
+	for _, name := range []string{"types/prose.gz", "types/prose.pdf", "types/picture.ico", "types/font.woff2"} {
+		if got := ratio(name); got > 1.05 {
+			t.Errorf("%s is compressed and compresses again: 1:%.2f", name, got)
+		}
+	}
+	if got := ratio("types/font.ttf"); got < 1.2 {
+		t.Errorf("a font as TrueType does not compress: 1:%.2f", got)
+	}
+}
+
+func found(t *testing.T, name string) []byte {
+	t.Helper()
+	file, err := Made(1).Find(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file.Body
+}
+
+func TestAFontAddsUpAndWOFF2HasItsTables(t *testing.T) {
+	plain, packed := found(t, "types/font.ttf"), found(t, "types/font.woff2")
+	if got := sum(plain); got != 0xb1b0afba {
+		t.Errorf("the font adds up to %#x", got)
+	}
+	bodies := 0
+	for at := range int(binary.BigEndian.Uint16(plain[4:])) {
+		record := plain[12+16*at:]
+		place, size := binary.BigEndian.Uint32(record[8:]), binary.BigEndian.Uint32(record[12:])
+		bodies += int(size)
+		table := bytes.Clone(plain[place : place+size])
+		if string(record[:4]) == "head" {
+			clear(table[8:12]) // left out of its own sum
+		}
+		if sum(table) != binary.BigEndian.Uint32(record[4:]) {
+			t.Errorf("%s adds up to another number than it says", record[:4])
+		}
+	}
+	if got := binary.BigEndian.Uint32(packed[8:]); int(got) != len(packed) {
+		t.Errorf("%d bytes, and it says %d", len(packed), got)
+	}
+	body := packed[len(packed)-int(binary.BigEndian.Uint32(packed[20:])):]
+	unpacked, err := io.ReadAll(brotli.NewReader(bytes.NewReader(body)))
+	if err != nil || len(unpacked) != bodies {
+		t.Errorf("%d bytes of tables, %d in the plain font: %v", len(unpacked), bodies, err)
+	}
+}
+
+func TestAPDFHasItsTextAndItsObjectsWhereItSays(t *testing.T) {
+	file := found(t, "types/prose.pdf")
+	_, rest, _ := bytes.Cut(file, []byte("stream\n"))
+	reader, err := zlib.NewReader(bytes.NewReader(rest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := io.ReadAll(reader)
+	if err != nil || len(page) < 64<<10 || !bytes.HasPrefix(page, []byte("BT ")) {
+		t.Errorf("%d bytes on its page: %v", len(page), err)
+	}
+	_, table, _ := bytes.Cut(file, []byte("f \n"))
+	for number := 1; number <= 5; number++ {
+		place, err := strconv.Atoi(string(table[20*(number-1) : 20*(number-1)+10]))
+		if err != nil || !bytes.HasPrefix(file[place:], fmt.Appendf(nil, "%d 0 obj\n", number)) {
+			t.Errorf("object %d is not at %d: %v", number, place, err)
+		}
+	}
+}
+
+func TestAnIconHoldsThePicture(t *testing.T) {
+	file, picture := found(t, "types/picture.ico"), found(t, "types/picture.png")
+	place := binary.LittleEndian.Uint32(file[18:])
+	if !bytes.Equal(file[place:], picture) || int(binary.LittleEndian.Uint32(file[14:])) != len(picture) {
+		t.Errorf("%d bytes at %d", len(file), place)
 	}
 }
 

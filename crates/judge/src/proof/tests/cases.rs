@@ -1,5 +1,6 @@
 //! Single cases: what is in reach, what is said, and what telemetry knows better.
 
+use wallfinder_model::detail::ClientHold;
 use wallfinder_model::evidence::Fact;
 use wallfinder_model::experiment::{Connections, Effort, Experiment, Neighbour, Squeeze};
 use wallfinder_model::profile::{Measure, ProfileKind, Profiles, Reading, Site};
@@ -9,7 +10,7 @@ use wallfinder_model::verdict::How;
 use wallfinder_model::{Arrival, Caveat, Detail, Rate, Reason, Step, Verdict, Wall};
 
 use super::judge;
-use crate::clients::tests::three;
+use crate::clients::tests::{linked, three};
 use crate::double::a_step;
 use crate::proof::synthetic::{Conditions, System, experiment_of, run};
 
@@ -195,7 +196,8 @@ fn more_clients_carry_more_where_what_each_of_them_has_is_the_wall() {
                     continue;
                 }
                 assert_eq!(verdict.wall, wall, "{hosts} hosts: {verdict:#?}");
-                let is_per_client = verdict.detail == Some(Detail::HeldPerClient);
+                // Nothing is known of their links.
+                let is_per_client = verdict.detail == Some(Detail::HeldPerClient { by: None });
                 assert_eq!(is_per_client, system.per_client > 0.0, "{verdict:#?}");
                 if let Some(more) = verdict.elasticities.get(Squeeze::MoreClients.label()) {
                     assert!(
@@ -211,6 +213,41 @@ fn more_clients_carry_more_where_what_each_of_them_has_is_the_wall() {
         undecided <= 6 && read >= 51,
         "{read} of 60 tell it, {undecided} are undecided"
     );
+}
+
+/// The same, and each host's own link was seen.
+#[test]
+fn a_limit_for_each_client_is_its_link_where_that_is_full_and_the_servers_where_it_has_room() {
+    let system = System {
+        hosts: 3.0,
+        in_flight: 64.0,
+        per_client: 3e-3,
+        ..System::default()
+    };
+    let mut decided = 0;
+    for seed in 0..3 {
+        let conditions = Conditions {
+            seed,
+            ..Conditions::default()
+        };
+        let mut step = run(&system, conditions);
+        step.clients = three([0.3; 3], false).clients;
+        for (downlinks, by) in [
+            ([0.98, 0.97, 0.99], Some(ClientHold::OwnLink)),
+            ([0.3, 0.2, 0.3], Some(ClientHold::Server)),
+            ([0.98, 0.2, 0.3], None),
+        ] {
+            step.telemetry.client_hosts = linked(downlinks.map(|share| Some((share, 0.1))));
+            let verdict = judge(&step);
+            if verdict.wall == Wall::Inconclusive {
+                continue;
+            }
+            decided += 1;
+            assert_eq!(verdict.wall, Wall::Wait, "{verdict:#?}");
+            assert_eq!(verdict.detail, Some(Detail::HeldPerClient { by }));
+        }
+    }
+    assert!(decided >= 3, "{decided} of 9");
 }
 
 /// Half of the hosts at rest may be more than what is slack allows, which tells nothing of a small dose.

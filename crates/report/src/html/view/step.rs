@@ -48,6 +48,7 @@ pub(super) struct StepView {
     costed_behind: bool,
     clients: Vec<clients::Row>,
     clients_more: usize,
+    clients_have_links: bool,
     clients_skew: String,
     workers: Vec<Worker>,
     workers_more: usize,
@@ -139,6 +140,7 @@ impl StepView {
                 .chain(requests::interference(step))
                 .chain(requests::functions(step))
                 .collect(),
+            clients_have_links: clients::has_links(&clients),
             clients,
             clients_more,
             clients_skew: clients::skew(step).unwrap_or_default(),
