@@ -271,9 +271,6 @@ impl Apparatus for Bench {
         if self.session.interrupted() {
             return Err(ApparatusError::Interrupted);
         }
-        if let Some(elsewhere) = &mut self.elsewhere {
-            elsewhere.leave_out_lost();
-        }
         if let (true, Some(elsewhere)) = (self.is_broken, &self.elsewhere) {
             // An agent whose lease has ended does nothing more for who had it.
             let again = elsewhere.again();
@@ -317,7 +314,10 @@ impl Apparatus for Bench {
             return Err(ApparatusError::Failed("no subject runs".to_owned()));
         };
         if let Some(lost) = running.testbed.client.lost() {
-            return Err(ApparatusError::Failed(lost.to_string()));
+            let why = lost.to_string();
+            self.is_broken = true;
+            self.failed.get_or_insert(format!("{}: {why}", step.label));
+            return Err(ApparatusError::Failed(why));
         }
         let order = self.order(step, running);
         let order = order.map_err(|failed| ApparatusError::Failed(failed.message))?;

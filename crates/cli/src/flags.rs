@@ -1139,12 +1139,6 @@ pub(crate) struct StudyHostFlags {
     #[arg(long, value_name = "HOST", help_heading = heading::CLIENT)]
     pub(crate) client_host: Vec<String>,
 
-    /// Choose what follows where one of several client hosts is lost: leave out its step and those after it, deal later
-    /// steps to those that are left, or end its step at once and leave out the rest. The next server's steps run where
-    /// the host is there again.
-    #[arg(long, value_enum, default_value_t = OnLostFlag::Mark, value_name = "WAY", hide = true, help_heading = heading::CLIENT)]
-    pub(crate) on_lost_client: OnLostFlag,
-
     /// Deal the load to several client hosts as much to each, or in proportion to what each can drive at most.
     #[arg(long, value_enum, default_value_t = DealFlag::Even, value_name = "HOW", hide = true, help_heading = heading::CLIENT)]
     pub(crate) deal: DealFlag,

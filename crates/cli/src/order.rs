@@ -230,5 +230,6 @@ pub(crate) fn plan(command: &str, job: &Job, orders: &[StepOrder], placement: &P
         }),
         link: scenario.link.lay.clone(),
         effort: None,
+        study: None,
     }
 }

@@ -137,12 +137,15 @@ impl Presenter {
 
     /// How each of several client hosts does; shown with the next interval.
     pub(crate) fn clients(&mut self, hosts: &[ClientNow]) {
-        let may_be_full = !self.may_poll;
-        let clients = hosts.iter().map(|host| Client {
-            name: host.name.clone(),
-            busy: host.busy,
-            is_full: may_be_full && host.busy.is_some_and(|busy| busy >= FULL),
-            is_lost: host.is_lost,
+        let may_poll = self.may_poll;
+        let clients = hosts.iter().map(|host| {
+            let busy = host.busy.filter(|_| !may_poll);
+            Client {
+                name: host.name.clone(),
+                busy,
+                is_full: busy.is_some_and(|busy| busy >= FULL),
+                is_lost: host.is_lost,
+            }
         });
         self.moment.clients = clients.collect();
     }

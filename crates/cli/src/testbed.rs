@@ -17,7 +17,7 @@ use wallfinder_hosts::{
 use wallfinder_model::scenario::Hub;
 use wallfinder_model::{Environment, scenario};
 use wallfinder_probe::Family;
-use wallfinder_scenario::{is_pattern, is_several};
+use wallfinder_scenario::{is_at_hub, is_pattern, is_several};
 use wallfinder_sys::{namespace, process};
 use wallfinder_testbed::child::{Place, RunAs, Shim};
 use wallfinder_testbed::command;
@@ -669,9 +669,8 @@ pub(crate) fn meant<'h>(
 
 /// Starts agents on several hosts, some at a time: each takes as long as the way there does.
 pub(crate) fn agents_of(hosts: &[String], ways: Ways<'_>) -> Result<Vec<Arc<Agent>>, Failed> {
-    let is_at_hub = |host: &String| !host.contains("://");
     match ways.hub.filter(|hub| **hub != Hub::default()) {
-        Some(hub) if hosts.len() > 1 && hosts.iter().all(is_at_hub) => {
+        Some(hub) if hosts.len() > 1 && hosts.iter().all(|host| is_at_hub(host)) => {
             let agents = hub::line(hub)?.agents(hosts, &controller()).into_iter();
             let each = agents.map(|agent| agent.map(Arc::new).map_err(Failed::run));
             Agents::all(each.collect())
@@ -746,7 +745,7 @@ pub(crate) fn agent_of(
     servers: &[Allowed],
 ) -> Result<Arc<Agent>, Failed> {
     let controller = controller();
-    if let Some(hub) = ways.hub.filter(|_| !host.contains("://")) {
+    if let Some(hub) = ways.hub.filter(|_| is_at_hub(host)) {
         if hub == &Hub::default() {
             return Err(Failed::usage(format!(
                 "`{host}` is no ssh://USER@HOST, and an agent of that name is met with --hub FOLDER"

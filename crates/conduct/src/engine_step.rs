@@ -110,11 +110,11 @@ impl Watch<'_> {
         if self.clients.is_empty() {
             return;
         }
-        let left = self.order.client.members(&self.order.load);
+        let lost = self.order.client.lost_members();
         let sampler = self.sampler.as_ref();
         let used = sampler.map_or(Vec::new(), |sampler| sampler.latest_of_clients());
         self.audience
-            .clients(&clients_now(&self.clients, &left, &used));
+            .clients(&clients_now(&self.clients, &lost, &used));
     }
 
     fn edge(&mut self, edge: Edge) {
@@ -275,18 +275,14 @@ pub(crate) fn run(
     Ok(blank)
 }
 
-/// Hosts as they began, with what of them is left and what that takes.
-fn clients_now(
-    began: &[(String, f64)],
-    left: &[(String, f64)],
-    used: &[(String, f64)],
-) -> Vec<ClientNow> {
-    let left: HashSet<&str> = left.iter().map(|(name, _)| name.as_str()).collect();
+/// Each host that began: whether it is lost, and how busy it is.
+fn clients_now(began: &[(String, f64)], lost: &[String], used: &[(String, f64)]) -> Vec<ClientNow> {
+    let lost: HashSet<&str> = lost.iter().map(String::as_str).collect();
     let used = used.iter().map(|(name, cores)| (name.as_str(), *cores));
     let used: HashMap<&str, f64> = used.collect();
     let each = began.iter().map(|(name, most)| {
-        let is_lost = !left.contains(name.as_str());
-        // Its last tick is told for ever.
+        let is_lost = lost.contains(name.as_str());
+        // Of a lost one the sampler still has the last tick.
         let used = used.get(name.as_str()).filter(|_| !is_lost);
         ClientNow {
             name: name.clone(),
@@ -463,8 +459,8 @@ mod tests {
                 .collect()
         };
         let began = hosts(&[("c1", 2.0), ("c2", 0.5), ("c3", 1.0), ("c4", 1.0)]);
-        // One more, that had nothing of this load before.
-        let left = hosts(&[("c1", 2.0), ("c3", 1.0), ("c4", 1.0), ("c5", 1.0)]);
+        // One more, that has nothing of this load.
+        let lost = ["c2".to_owned(), "c6".to_owned()];
         let used = hosts(&[("c1", 0.5), ("c2", 0.5), ("c4", 1.25), ("c5", 1.0)]);
         let now = |name: &str, busy, is_lost| ClientNow {
             name: name.to_owned(),
@@ -472,7 +468,7 @@ mod tests {
             is_lost,
         };
         assert_eq!(
-            clients_now(&began, &left, &used),
+            clients_now(&began, &lost, &used),
             [
                 now("c1", Some(0.25), false),
                 now("c2", None, true),

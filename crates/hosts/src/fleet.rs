@@ -413,6 +413,13 @@ impl ClientHost for Fleet {
         each.collect()
     }
 
+    fn lost_members(&self) -> Vec<String> {
+        let lost = self.lost_hosts();
+        let each = self.hosts.iter().zip(lost.iter());
+        let lost = each.filter(|(_, lost)| lost.is_some());
+        lost.map(|(host, _)| name_of(&**host).to_owned()).collect()
+    }
+
     /// None where one is not known, for what is told of the others would be of them alone.
     fn addresses(&self) -> Vec<IpAddr> {
         let each: Vec<Vec<IpAddr>> = self.hosts.iter().map(|host| host.addresses()).collect();

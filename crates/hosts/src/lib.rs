@@ -166,6 +166,11 @@ pub trait ClientHost: Host {
         Vec::new()
     }
 
+    /// The names of those that are lost by now.
+    fn lost_members(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// How well its clock is known.
     fn clock(&self) -> ClockOf {
         ClockOf::default()

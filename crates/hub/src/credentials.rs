@@ -115,7 +115,7 @@ impl Credentials {
             return Ok(Credentials {
                 servers: Vec::new(),
                 name: None,
-                // A token says nothing of them: the agent's own flags do, from what is unsaid up.
+                // A token says nothing of them: the agent's own flags do.
                 grants: Grant::ALL.to_vec(),
                 key: text.to_owned(),
                 authority: None,
@@ -134,9 +134,9 @@ impl Credentials {
     }
 
     /// What is granted where the agent's own flags name nothing.
-    pub fn unasked(&self) -> &[Grant] {
+    pub fn default_grants(&self) -> &[Grant] {
         match self.key.contains(TOKEN_BEGINS) {
-            true => &Grant::UNSAID,
+            true => &Grant::DEFAULT,
             false => &self.grants,
         }
     }
@@ -283,9 +283,9 @@ mod tests {
     #[test]
     fn a_token_grants_no_squeeze_unless_the_agent_says_so() {
         let token = Credentials::parse(&format!("{TOKEN_BEGINS}\nx\n")).unwrap();
-        assert_eq!(token.unasked(), Grant::UNSAID);
+        assert_eq!(token.default_grants(), Grant::DEFAULT);
         assert_eq!(token.grants, Grant::ALL);
-        assert_eq!(of_agent().unasked(), [Grant::Load]);
+        assert_eq!(of_agent().default_grants(), [Grant::Load]);
     }
 
     #[test]

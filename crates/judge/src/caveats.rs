@@ -86,12 +86,14 @@ pub fn of_step(step: &Step, environment: &Environment) -> Vec<Caveat> {
     caveats
 }
 
-/// Whether a card's driver says that more was sent than is allowed.
+/// What a card's driver counts of more sent than is allowed.
+pub(crate) fn exceeded(link: &LinkSummary) -> impl Iterator<Item = (&String, &u64)> {
+    let counted = link.card.iter();
+    counted.filter(|(name, _)| name.ends_with("_exceeded"))
+}
+
 fn of_card(link: &LinkSummary) -> Option<Caveat> {
-    let exceeded = link
-        .card
-        .iter()
-        .filter(|(name, _)| name.ends_with("_exceeded"));
+    let exceeded = exceeded(link);
     let counted: BTreeMap<String, u64> = exceeded.map(|(name, n)| (name.clone(), *n)).collect();
     (!counted.is_empty()).then(|| Caveat::AllowanceExceeded {
         interface: link.interface.clone(),

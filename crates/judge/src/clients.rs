@@ -10,6 +10,7 @@ use wallfinder_model::record::{Ceiling, ClientPart, WorkerSummary};
 use wallfinder_model::telemetry::{FamilySummary, LINK_FULL_MAX, LinkSummary};
 use wallfinder_model::{Detail, Step, Verdict, Wall};
 
+use crate::caveats;
 use crate::finite::{known, ratio, share};
 
 /// A host this busy was full.
@@ -22,6 +23,8 @@ const LINK_ROOM: f64 = 0.8;
 const THROTTLED: f64 = 0.2;
 /// A host that sent or answered so much less of what was to start on it was behind.
 const BEHIND: f64 = 0.01;
+/// A host is behind by itself where it is so many times as far behind as the usual one.
+const APART: f64 = 2.0;
 /// Fewer requests that were not sent are what a window's end cuts off.
 const UNSENT_MIN: f64 = 10.0;
 
@@ -68,17 +71,13 @@ impl ClientView<'_> {
 
     /// Whether its own link was full, one way or the other.
     pub fn has_full_link(&self) -> bool {
-        let mut ways = self.link_ways().into_iter().flatten();
         let is_full = |share: f64| (LINK_FULL..=LINK_FULL_MAX).contains(&share);
-        self.part.lost.is_none() && ways.any(is_full)
+        self.part.lost.is_none() && self.link_share().is_some_and(is_full)
     }
 
     /// Whether its own link surely had room: both ways are known, and it may use the rate that is stated.
     fn has_room_on_link(&self) -> bool {
-        let held_to_less = |link: &LinkSummary| {
-            let mut counted = link.card.keys();
-            counted.any(|name| name.ends_with("_exceeded"))
-        };
+        let held_to_less = |link: &LinkSummary| caveats::exceeded(link).next().is_some();
         let mut ways = self.link_ways().into_iter();
         ways.all(|way| way.is_some_and(|share| share <= LINK_ROOM))
             && !self.link.is_some_and(held_to_less)
@@ -112,29 +111,25 @@ impl ClientView<'_> {
 /// The client hosts of a step, in its order; none where one host made the load.
 pub fn views(step: &Step) -> Vec<ClientView<'_>> {
     let mut workers = &step.workers[..];
-    // They are measured after the load: of a host that was gone by then there is none.
+    // They are measured after the load, and of hosts that were gone by then there are none; all are in one order.
     let ceilings = step.ceiling.iter().flat_map(|ceiling| &ceiling.of_hosts);
-    let mut nameless = ceilings.clone().filter(|of| of.host.is_none());
+    let mut ceilings = ceilings.peekable();
+    let mut hosts = step.telemetry.client_hosts.iter().peekable();
     let each = step.clients.iter().map(|part| {
         let count = (part.workers as usize).min(workers.len());
         let own;
         (own, workers) = workers.split_at(count);
-        let hosts = step.telemetry.client_hosts.iter();
-        let mut hosts = hosts.filter(|of| of.host.name == part.host);
-        let host = hosts.next();
+        let host = hosts.next_if(|of| of.host.name == part.host);
         ClientView {
             part,
             seen: host.and_then(|of| of.client.as_ref()),
             link: host.and_then(|of| of.link.as_ref()),
             busy: mean(own),
-            ceiling: {
-                let own = |of: &&Ceiling| of.host.as_deref() == Some(&part.host);
-                let in_order = || match part.lost {
-                    Some(_) => None,
-                    None => nameless.next(),
-                };
-                ceilings.clone().find(own).or_else(in_order)
-            },
+            ceiling: ceilings.next_if(|of| match &of.host {
+                Some(host) => *host == part.host,
+                // As records have it from before it was written.
+                None => part.lost.is_none(),
+            }),
         }
     });
     each.collect()
@@ -230,13 +225,18 @@ pub(crate) fn name(verdict: &mut Verdict, step: &Step) {
 
 /// The host with processors left that is furthest behind an open loop, where others are not behind.
 fn behind(step: &Step, views: &[ClientView<'_>]) -> Option<Evidence> {
-    let mut left = views.iter().filter(|view| view.part.lost.is_none());
-    if !step.load.arrival.is_open() || left.all(|view| view.is_behind()) {
+    let left = views.iter().filter(|view| view.part.lost.is_none());
+    if !step.load.arrival.is_open() {
         return None;
     }
+    let mut shares: Vec<f64> = left.map(ClientView::unsent_share).collect();
+    shares.sort_by(f64::total_cmp);
+    // Of two the one that keeps up is what the other is held against.
+    let usual = *shares.get(shares.len().saturating_sub(1) / 2)?;
     let is_told = |view: &&ClientView<'_>| {
         let is_there = view.part.lost.is_none() && !view.is_full();
-        is_there && view.is_behind() && view.unsent() >= UNSENT_MIN
+        let is_apart = view.is_behind() && view.unsent_share() > APART * usual;
+        is_there && is_apart && view.unsent() >= UNSENT_MIN
     };
     let behind: Vec<&ClientView<'_>> = views.iter().filter(is_told).collect();
     let furthest = behind
@@ -447,11 +447,17 @@ pub(crate) mod tests {
         let mut full_link = step.clone();
         full_link.telemetry.client_hosts = linked([None, None, Some((0.97, 0.1))]);
         assert_eq!(facts(&full_link), [behind(0, Some(0.97))]);
-        // Another that is less behind is counted; where all are, it is no matter of one host.
+        // Where all are nearly as far behind, it is no matter of one host.
+        let mut alike = step.clone();
+        for nth in [0, 1] {
+            put_behind(&mut alike, nth, 8_000);
+        }
+        assert_eq!(facts(&alike), []);
+        // Another that is less behind by itself is counted, where the usual one keeps up.
+        step.clients.push(step.clients[1].clone());
+        step.clients.push(step.clients[1].clone());
         put_behind(&mut step, 0, 5_000);
         assert_eq!(facts(&step), [behind(1, None)]);
-        put_behind(&mut step, 1, 5_000);
-        assert_eq!(facts(&step), []);
     }
 
     #[test]

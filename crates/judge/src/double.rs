@@ -374,6 +374,7 @@ pub(crate) fn a_record(steps: Vec<Step>) -> Record {
             driver: None,
             link: None,
             effort: None,
+            study: None,
         },
         environment: a_machine(),
         server_environment: None,

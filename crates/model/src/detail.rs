@@ -36,7 +36,7 @@ pub enum AtSockets {
 pub enum ClientHold {
     /// Its own link, which is full.
     OwnLink,
-    /// A limit of the server's for each client: the hosts' own links have room.
+    /// A limit of the server's for each client, or of each one's way there: the hosts' own links have room.
     Server,
 }
 

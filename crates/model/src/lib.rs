@@ -54,7 +54,7 @@ pub use experiment::{Effort, Experiment, Squeeze};
 pub use failure::Failure;
 pub use json::Json;
 pub use link::LinkSpec;
-pub use plan::{Arrival, DRAIN_DEFAULT, Decode, Load, Plan, Stop, Target};
+pub use plan::{Arrival, DRAIN_DEFAULT, Decode, Load, Plan, Stop, StudyAsked, Target};
 pub use profile::{Profile, ProfileKind, Profiles};
 pub use reason::Reason;
 pub use record::{Record, Step};

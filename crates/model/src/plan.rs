@@ -34,6 +34,22 @@ pub struct Plan {
     /// How much was to be proved, where something was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<Effort>,
+    /// The study that it is of, where it is of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub study: Option<StudyAsked>,
+}
+
+/// The study that a run is of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StudyAsked {
+    /// Fingerprint of its text, as the run's folder has it.
+    pub fingerprint: String,
+    /// Whether it came with the tool.
+    pub built_in: bool,
+    /// Whether steps were taken over from runs whose claims asked something else: its own were then written with these
+    /// in sight.
+    pub asked_otherwise: bool,
 }
 
 /// One load to be held.

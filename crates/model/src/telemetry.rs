@@ -191,7 +191,7 @@ pub struct ClientHostSummary {
     pub host: HostSummary,
     /// The load generator there.
     pub client: Option<FamilySummary>,
-    /// The interface that it reaches the server by, as it counts there: `tx` is the downlink here too. `None` where it
+    /// The interface that it reaches the server by, seen from the client's host: `tx` still means the downlink. `None` where it
     /// was not seen, and in a record from before this was written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<LinkSummary>,

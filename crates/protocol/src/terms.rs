@@ -54,8 +54,8 @@ impl Grant {
         Grant::Start,
     ];
 
-    /// What an agent at a hub may be asked for where nobody said it.
-    pub const UNSAID: [Grant; 2] = [Grant::Observe, Grant::Load];
+    /// What an agent at a hub may be asked for by default.
+    pub const DEFAULT: [Grant; 2] = [Grant::Observe, Grant::Load];
 }
 
 impl fmt::Display for Grant {

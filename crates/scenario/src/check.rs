@@ -403,9 +403,14 @@ pub fn named_once<T: PartialEq + Display>(hosts: &[T]) -> Result<(), String> {
     }
 }
 
+/// Whether it is the name of an agent that dialled out to a hub, or a pattern of such names.
+pub fn is_at_hub(host: &str) -> bool {
+    !host.contains("://")
+}
+
 /// Whether it stands for every agent of a hub with such a name, which may be several.
 pub fn is_pattern(host: &str) -> bool {
-    host.contains('*') && !host.contains("://")
+    host.contains('*') && is_at_hub(host)
 }
 
 /// Whether several hosts make the load together, or may: as many as a pattern means.

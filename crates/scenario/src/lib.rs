@@ -28,6 +28,6 @@ pub mod lift;
 pub mod loads;
 pub mod what_if;
 
-pub use check::{Fault, is_pattern, is_several, named_once};
+pub use check::{Fault, is_at_hub, is_pattern, is_several, named_once};
 pub use error::FileError;
 pub use file::ScenarioFile;

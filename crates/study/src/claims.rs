@@ -26,7 +26,7 @@ use crate::StudyError;
 use crate::charts;
 use crate::check::Place;
 use crate::data::{Absent, DID_NOT_RUN, Data};
-use crate::entry::{Entry, MISFIT, UNSTEADY};
+use crate::entry::{Entry, MISFIT, RELAY, UNSTEADY};
 use crate::expression::{BadExpression, Expression};
 use crate::file::{ClaimFile, Figure};
 use crate::language::{Context, Fault, Value};
@@ -158,7 +158,7 @@ pub(crate) fn evaluate(study: &Study, data: Data) -> Judged {
                 Ok(decided) => undisturbed(claim, &data, decided),
                 Err(fault) => {
                     judged.faults.push(format!("claim `{id}`: {fault}"));
-                    (Outcome::Open, format!("the study is wrong here: {fault}"))
+                    (Outcome::Open, format!("{WRONG}{fault}"))
                 }
             };
             judged.outcomes.push(ClaimOutcome {
@@ -174,17 +174,20 @@ pub(crate) fn evaluate(study: &Study, data: Data) -> Judged {
     judged
 }
 
-/// How the reason of a claim that lies between its conditions begins, how that of one that lacks what it needs, and
-/// what that of a disturbed one has.
+/// How the reason of a claim that lies between its conditions begins, how that of one that lacks what it needs, how
+/// that of one whose conditions are wrong, and what that of a disturbed one has.
 const BETWEEN: &str = "neither way: ";
 const LACKING: &str = "something is lacking: ";
+const WRONG: &str = "the study is wrong here: ";
 const DISTURBED: &str = "` was disturbed: ";
 
 /// Why a claim stayed open, by the reason given.
 pub(crate) fn cause(because: &str) -> Cause {
     match because.split_once(DISTURBED) {
+        _ if because.starts_with(WRONG) => Cause::Wrong,
         Some((_, by)) if by.starts_with(UNSTEADY) => Cause::Unsteady,
         Some((_, by)) if by.starts_with(MISFIT) => Cause::Misfit,
+        Some((_, by)) if by.starts_with(RELAY) => Cause::Relay,
         Some(_) => Cause::Disturbed,
         None if because.starts_with(BETWEEN) => Cause::Between,
         None if because.contains(DID_NOT_RUN) => Cause::NotRun,
@@ -195,9 +198,12 @@ pub(crate) fn cause(because: &str) -> Cause {
 /// Rounds in words.
 fn left_out(rounds: &BTreeSet<u32>) -> String {
     let numbers: Vec<String> = rounds.iter().map(u32::to_string).collect();
-    let noun = if rounds.len() == 1 { "round" } else { "rounds" };
+    let (noun, was) = match rounds.len() {
+        1 => ("round", "was"),
+        _ => ("rounds", "were"),
+    };
     format!(
-        "without {noun} {}, which were disturbed",
+        "without {noun} {}, which {was} disturbed",
         numbers.join(", ")
     )
 }
@@ -625,8 +631,20 @@ mod tests {
                 "`simple/engine/c1` was disturbed: N/X is 1.30 × its latency; else: 2,000/s",
                 Cause::Misfit,
             ),
+            (
+                "`far/engine/c1` was disturbed: its relay was behind, 61 % busy; else: 2,000/s",
+                Cause::Relay,
+            ),
+            ("the study is wrong here: `top` is no number", Cause::Wrong),
         ] {
             assert_eq!(cause(because), told, "{because}");
         }
+    }
+
+    #[test]
+    fn a_round_that_is_left_out_is_told_of_in_the_singular() {
+        let said = |rounds: &[u32]| left_out(&rounds.iter().copied().collect());
+        assert_eq!(said(&[2]), "without round 2, which was disturbed");
+        assert_eq!(said(&[2, 4]), "without rounds 2, 4, which were disturbed");
     }
 }

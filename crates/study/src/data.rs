@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::Size;
-use crate::entry::Entry;
+use crate::entry::{Entry, is_own_doubt};
 use crate::language::Value;
 
 /// A step that did not run.
@@ -94,12 +94,16 @@ impl Data {
         self.notes().clear();
     }
 
-    /// The first step looked at that was disturbed, in words.
+    /// The first step looked at that others disturbed, in words; or else the first whose own record doubts it.
     pub(crate) fn disturbed(&self) -> Option<String> {
-        self.notes().iter().find_map(|(label, look)| {
-            let what = look.disturbed.as_ref()?;
-            Some(format!("`{label}` was disturbed: {what}"))
-        })
+        let notes = self.notes();
+        let disturbed = || {
+            let each = notes.iter();
+            each.filter_map(|(label, look)| Some((label, look.disturbed.as_ref()?)))
+        };
+        let by_others = disturbed().find(|(_, what)| !is_own_doubt(what));
+        let (label, what) = by_others.or_else(|| disturbed().next())?;
+        Some(format!("`{label}` was disturbed: {what}"))
     }
 
     /// Rounds in which a step was disturbed that was looked at.

@@ -346,9 +346,17 @@ const NOT_STEADY_RATIO: f64 = 1.2;
 /// Requests in flight, throughput and latency that fit each other no better than this are not all true.
 const LITTLE_OFF_MAX: f64 = 0.1;
 
-/// How a doubt of a step's throughput begins, and how one of its latency.
+/// How a doubt of a step's throughput begins, how one of its latency, and how one of what delays its packets.
 pub(crate) const UNSTEADY: &str = "throughput changed to ";
 pub(crate) const MISFIT: &str = "N/X is ";
+pub(crate) const RELAY: &str = "its relay was behind, ";
+
+/// Whether it is what a step's own record doubts, and nothing that others did.
+pub(crate) fn is_own_doubt(why: &str) -> bool {
+    [UNSTEADY, MISFIT, RELAY]
+        .iter()
+        .any(|doubt| why.starts_with(doubt))
+}
 
 /// What the record doubts of a step's own numbers. To measure it again would not help.
 fn doubted(step: &Step) -> Option<String> {
@@ -362,6 +370,9 @@ fn doubted(step: &Step) -> Option<String> {
             }
             Caveat::LittleMismatch { ratio } if (ratio - 1.0).abs() > LITTLE_OFF_MAX => {
                 Some(format!("{MISFIT}{ratio:.2} × its latency"))
+            }
+            Caveat::RelayBehind { busy_share, .. } => {
+                Some(format!("{RELAY}{:.0} % busy", busy_share * 100.0))
             }
             _ => None,
         })
@@ -464,12 +475,10 @@ fn costs(fields: &mut Fields, step: &Step) {
         }
     }
     let sockets = step.telemetry.server_sockets.as_ref();
-    fields.number(
-        "server.send_buffer_limited_share",
-        sockets.map(|sockets| sockets.send_buffer_limited_share),
-    );
-    let unsent = sockets.and_then(|sockets| sockets.send_queue_bytes_max);
-    fields.number("server.send_queue_bytes_max", unsent.map(f64::from));
+    // The share is one of the time in which there was data to send.
+    let limited =
+        sockets.and_then(|sockets| Some(sockets.busy_share? * sockets.send_buffer_limited_share));
+    fields.number("server.send_buffer_limited", limited);
     let server = step.telemetry.server.as_ref();
     let gomaxprocs = server.and_then(|family| family.gomaxprocs);
     fields.number("server.gomaxprocs", gomaxprocs.map(f64::from));

@@ -132,8 +132,8 @@ impl Walk {
 /// The page of all results: for each study where and when it was run, its totals, and every claim.
 pub fn results(studies: &[Study], kept: &[Kept]) -> String {
     let mut page = format!(
-        "{MADE}\n\n# What became of every claim\n\nOf the last run that was kept (`wallfinder study keep`), at the size that stands beside it, by what it was asked \
-         when it ran. *Earlier*: the claim has asked something else since, by its conditions or by what it is asked of. *By its \
+        "{MADE}\n\n# What became of every claim\n\nOf the last run that was kept (`wallfinder study keep`), at the size that stands beside it. \
+         *Earlier*: the claim has asked something else since, by its conditions or by what it is asked of. *By its \
          figures*: the source's own numbers decide it. What the names in conditions stand for is in \
          [the files](../../studies).\n\n| study | full size takes | kept: size, date | steps | measured: confirmed, contradicted, \
          open | earlier | not run | by figures: confirmed, contradicted, open |\n|---|---|---|---|---|---|---|---|\n"
@@ -177,7 +177,7 @@ pub fn results(studies: &[Study], kept: &[Kept]) -> String {
                 .as_ref()
                 .map_or(String::new(), |from| format!(" {from}"));
             let asked = match of.as_run {
-                true => "",
+                true => " Asked as it was then.",
                 false => " Whether it was asked before it was run was not kept.",
             };
             let _ = writeln!(

@@ -5,8 +5,8 @@
 //!  study.toml ──┴─► wallfinder study keep ─► studies/results/lock.toml ─► pages, totals
 //! ```
 //!
-//! What is kept is what the run was asked: `study.toml` is the study as it was run. A condition that was changed
-//! after that would have been chosen with the data in sight.
+//! What is kept is what the run was asked, and came to: `study.toml` is the study as it was run, and the record has
+//! its fingerprint. A condition that was changed after that would have been chosen with the data in sight.
 //!
 //! Each outcome carries a fingerprint of what was asked: the claim's conditions and the groups that they may
 //! look at. An outcome whose claim has changed since is shown as one of an earlier version, and not as the
@@ -43,8 +43,9 @@ pub struct Kept {
     pub machine: String,
     /// Steps that were measured.
     pub steps: u64,
-    /// Whether its claims are those that the run itself had. Of earlier files that is not known: their claims were
-    /// judged by whatever they asked when they were kept.
+    /// Whether its outcomes are those that the run itself came to, by claims that were written before any of its steps
+    /// was measured. Of earlier files that is not known: their claims were judged by whatever they asked when they were
+    /// kept.
     #[serde(default)]
     pub as_run: bool,
     /// Where it is from, if not from a record.
@@ -88,21 +89,27 @@ pub enum Cause {
     Unsteady,
     /// Requests in flight, throughput and latency of such a step cannot all be true.
     Misfit,
+    /// The relay that delays packets for such a step may have been its limit.
+    Relay,
     /// Something was not measured, or there was no interval.
     Lacking,
     /// A driver or server that it asks for did not run.
     NotRun,
+    /// Its conditions are wrong.
+    Wrong,
 }
 
 impl Cause {
     /// Every cause.
-    pub const ALL: [Cause; 6] = [
+    pub const ALL: [Cause; 8] = [
         Cause::Between,
         Cause::Disturbed,
         Cause::Unsteady,
         Cause::Misfit,
+        Cause::Relay,
         Cause::Lacking,
         Cause::NotRun,
+        Cause::Wrong,
     ];
 
     /// In words.
@@ -112,15 +119,19 @@ impl Cause {
             Cause::Disturbed => "others disturbed it",
             Cause::Unsteady => "a step's own throughput changed in its window",
             Cause::Misfit => "a step's own numbers do not fit each other",
+            Cause::Relay => "the relay that delays packets was behind",
             Cause::Lacking => "something was not measured",
             Cause::NotRun => "a driver or server did not run",
+            Cause::Wrong => "its conditions are wrong",
         }
     }
 
-    /// Earlier files call whatever was wrong with a step a disturbance; their reasons tell more.
+    /// Earlier files call whatever was wrong with a step a disturbance, and wrong conditions a lack; their reasons tell
+    /// more.
     fn told_apart(self, because: &str) -> Cause {
         match (self, crate::claims::cause(because)) {
             (Cause::Disturbed, own @ (Cause::Unsteady | Cause::Misfit)) => own,
+            (Cause::Lacking, Cause::Wrong) => Cause::Wrong,
             _ => self,
         }
     }
@@ -150,6 +161,7 @@ impl Kept {
     }
 
     /// What a record of a study's run at a size came to, its claims judged already: by the study as it was run.
+    /// Whoever judged them since says so in `as_run`.
     pub fn of(study: &Study, size: Size, record: &Record) -> Kept {
         let planned = study.expand(size);
         let is_planned = |name: &str| planned.iter().any(|step| step.label == name);
@@ -275,7 +287,7 @@ impl Study {
                 self.describe_run(run, claim, &mut asked);
             }
         }
-        format!("{:016x}", fnv1a(asked.as_bytes()))
+        fingerprint(&asked)
     }
 
     fn describe(&self, group: &Group, into: &mut String) {
@@ -326,6 +338,11 @@ impl Study {
             into.push_str(&how);
         }
     }
+}
+
+/// Fingerprint of a study's text.
+pub fn fingerprint(text: &str) -> String {
+    format!("{:016x}", fnv1a(text.as_bytes()))
 }
 
 /// The hash of Fowler, Noll and Vo, of 64 bits: it tells changes, and keeps no secret.

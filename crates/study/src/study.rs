@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use wallfinder_model::scenario::{Deal, Hub, OnLostClient};
+use wallfinder_model::scenario::{Deal, Hub};
 use wallfinder_model::traffic::Traffic;
 use wallfinder_model::{Decode, Effort, Nanos, Rate};
 
@@ -56,10 +56,9 @@ pub struct Hosts {
     pub server: Option<String>,
     /// By which address the load reaches it; `None`: by its name.
     pub server_address: Option<String>,
-    /// Of the load, each written alike, which make it together; none: this one.
+    /// Of the load, each written alike, which make it together; none: this one. Where one of several is lost its step is
+    /// left out: claims compare steps, and those of fewer hosts are of another load.
     pub clients: Vec<String>,
-    /// What is done about one of several of them that is lost.
-    pub on_lost: OnLostClient,
     /// How the load is dealt to several.
     pub deal: Deal,
     /// How ssh is called; `None`: `ssh`.

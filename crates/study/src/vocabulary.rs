@@ -685,14 +685,9 @@ pub const FIELDS: &[(&str, Kind, &str)] = &[
         "times that a thread got onto another processor, per good answer",
     ),
     (
-        "server.send_buffer_limited_share",
+        "server.send_buffer_limited",
         Kind::Number,
-        "share of the time with data to send in which its sockets' send buffers were the limit, 0..1",
-    ),
-    (
-        "server.send_queue_bytes_max",
-        Kind::Number,
-        "most bytes unsent in the send queue of one of its sockets",
+        "share of the window in which send buffers were the limit, of at most 2,000 of its sockets, 0..1",
     ),
     (
         "link.rate_mbit",

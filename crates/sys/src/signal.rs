@@ -26,15 +26,18 @@ pub fn catch_hang_ups() {
     }
 }
 
-/// The first process of a container is ended by no signal that it has no handler for: from now on SIGTERM ends it at
-/// once, with the status that a shell gives to who ended so. Other processes end as they did.
+/// The first process of a container is ended by no signal that it has no handler for: from now on SIGINT and SIGTERM end
+/// it at once, and all that it started with it, with the status that a shell gives to who ended so. Other processes end
+/// as they did.
 pub fn end_as_first_process() {
     if std::process::id() != 1 {
         return;
     }
     let handler = end as extern "C" fn(libc::c_int);
-    // SAFETY: the handler is a function for the whole life of the process, and calls only `_exit`, which a handler may.
-    unsafe { libc::signal(libc::SIGTERM, handler as libc::sighandler_t) };
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: the handler is a function for the whole life of the process, and calls only `_exit`, as a handler may.
+        unsafe { libc::signal(signal, handler as libc::sighandler_t) };
+    }
 }
 
 extern "C" fn end(signal: libc::c_int) {

@@ -144,31 +144,44 @@ fn a_study_of_three_protocols_counts_judges_and_is_shown_cell_by_cell() {
     let other = place.file("other.toml", text.replace("800", "801"));
     let other = judge(&other.to_string_lossy()).ends_with(0).json();
     assert_eq!(json_at(&other, "/claims/1/outcome"), "contradicted");
-    // What is kept is what the run was asked, as its folder has it.
+    // What is kept is what the run was asked and came to, as its folder has it.
     std::fs::create_dir(place.path().join("kept")).expect("a folder");
     let keep = || place.run(&["study", "keep", &run, "--into", "kept"]);
     let counted = || {
         let kept = std::fs::read_to_string(place.path().join("kept/small.toml")).expect("kept");
         let kept: toml::Table = toml::from_str(&kept).expect("TOML");
-        assert_eq!(kept["as_run"].as_bool(), Some(true));
         let claims = kept["claim"].as_array().expect("claims");
         let is_it = |claim: &&toml::Value| claim["id"].as_str() == Some("counted");
-        let found = claims.iter().find(is_it);
-        found.expect("a claim").clone()
+        let found = claims.iter().find(is_it).expect("a claim").clone();
+        (found, kept["as_run"].as_bool())
+    };
+    let refused = |because: &str| {
+        let refused = keep().ends_with(2);
+        assert!(refused.err.contains(because), "{}", refused.err);
     };
     keep().ends_with(0);
-    let first = counted();
+    let (first, as_run) = counted();
     assert_eq!(first["outcome"].as_str(), Some("confirmed"));
+    assert_eq!(as_run, Some(true));
     let asked = place.last_run().join("study.toml");
     std::fs::write(&asked, text.replace("800", "801")).expect("another study");
+    refused("it was changed since");
+    // Of a record of before it is not known what was asked; its outcomes stand all the same.
+    let sealed = place.last_run().join("record.json");
+    let mut record: Value =
+        serde_json::from_slice(&std::fs::read(&sealed).expect("a record")).expect("JSON");
+    let plan = record["plan"].as_object_mut().expect("a plan");
+    assert!(plan.remove("study").is_some());
+    std::fs::write(&sealed, record.to_string()).expect("a record");
     keep().ends_with(0);
-    let second = counted();
-    assert_eq!(second["outcome"].as_str(), Some("contradicted"));
-    assert_ne!(second["asked"], first["asked"]);
+    let (second, as_run) = counted();
+    assert_eq!(second["outcome"].as_str(), Some("confirmed"));
+    assert_eq!(as_run, Some(false));
+    // What is kept of a built-in study is no other file's.
+    std::fs::write(&asked, text.replace("id = \"small\"", "id = \"lock\"")).expect("a study");
+    refused("the built-in study `lock`");
     std::fs::remove_file(&asked).expect("it was there");
-    let unknown = keep().ends_with(2);
-    let said = "there is no study.toml";
-    assert!(unknown.err.contains(said), "{}", unknown.err);
+    refused("there is no study.toml");
     let foreign = judge("gzip-wall").ends_with(2);
     assert!(
         foreign.err.contains("none of the record's steps"),
@@ -248,6 +261,12 @@ fn a_study_that_was_killed_goes_on_where_it_ended() {
     before.remove(names.last().expect("steps"));
     assert!(!before.is_empty(), "{killed:.500}");
 
+    // It is asked something else by now, with these steps in sight.
+    let text = std::fs::read_to_string(&*file).expect("the study");
+    place.file(
+        "steps.toml",
+        text.replace("size(steps) < 8", "size(steps) < 7"),
+    );
     let resumed = place.run(&[&args[..], &["--resume"]].concat()).ends_with(0);
     let said = format!("{} of 8 steps were measured before", before.len());
     assert!(resumed.err.contains(&said), "{said}: {}", resumed.err);
@@ -258,6 +277,11 @@ fn a_study_that_was_killed_goes_on_where_it_ended() {
     let first = |record: &Value| list(record, "/steps")[0]["started_utc"].clone();
     assert_eq!(first(&record), first(&killed));
     assert!(record["caveats"].to_string().contains("cut short"));
+    std::fs::create_dir(place.path().join("kept")).expect("a folder");
+    let kept = ["study", "keep", "runs/latest", "--into", "kept"];
+    place.run(&kept).ends_with(0);
+    let kept = std::fs::read_to_string(place.path().join("kept/steps.toml")).expect("kept");
+    assert!(kept.contains("as_run = false"), "{kept}");
 
     // It is whole: there is nothing left to do, and it is printed as it was.
     let whole = place.last_run();

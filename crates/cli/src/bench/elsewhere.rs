@@ -10,11 +10,12 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use wallfinder_hosts::ssh::{Allowed, Destination, Program};
-use wallfinder_hosts::{Agent, ClientHost, LoadHere, There, at_once};
+use wallfinder_hosts::{Agent, ClientHost, LoadHere, There};
 use wallfinder_model::link::{LinkSpec, shown_bits};
-use wallfinder_model::scenario::{Client, OnLostClient, Server};
+use wallfinder_model::scenario::{Client, Server};
 use wallfinder_model::{Environment, Scenario};
-use wallfinder_protocol::{Ask, Grant};
+use wallfinder_protocol::Grant;
+use wallfinder_scenario::is_at_hub;
 use wallfinder_study::{Hosts, Study, SubjectSpec};
 use wallfinder_testbed::redact::is_telling;
 use wallfinder_testbed::{command, programs};
@@ -61,7 +62,12 @@ impl Elsewhere {
             .iter()
             .map(|subject| allowed(subject, address))
             .collect::<Result<Vec<Allowed>, Failed>>()?;
-        Elsewhere::connect(hosts, allowed, address).map(Some)
+        let is_at_hub = is_at_hub(host);
+        let elsewhere = Elsewhere::connect(hosts.clone(), allowed, address)?;
+        if is_at_hub {
+            starts_all(&elsewhere.server, host, &study.subjects)?;
+        }
+        Ok(Some(elsewhere))
     }
 
     /// The same with agents that are started anew: those that were there have given up.
@@ -77,10 +83,9 @@ impl Elsewhere {
         let ways = ways(&hosts);
         let server = hosts.server.as_deref();
         let server = server.ok_or_else(|| Failed::usage("no host is named"))?;
-        let server = agent_that_starts(server, ways, &allowed)?;
+        let server = agent_of(server, ways, &allowed)?;
         let clients = agents_of(&hosts.clients, ways)?;
         let client = Client {
-            on_lost: hosts.on_lost,
             deal: hosts.deal,
             ..Client::default()
         };
@@ -99,26 +104,6 @@ impl Elsewhere {
             address,
             facts,
         })
-    }
-
-    /// Goes on without client hosts that are lost, where those that are left take over what they had.
-    pub(crate) fn leave_out_lost(&mut self) {
-        if self.hosts.on_lost != OnLostClient::Rebalance {
-            return;
-        }
-        let are_there = at_once(&self.clients, |agent| {
-            agent.channel().call(Ask::Clock).is_ok()
-        });
-        // Without any the load says what became of them.
-        if !are_there.contains(&true) {
-            return;
-        }
-        let names = std::mem::take(&mut self.hosts.clients);
-        let agents = std::mem::take(&mut self.clients);
-        let each = names.into_iter().zip(agents).zip(are_there);
-        (self.hosts.clients, self.clients) = each
-            .filter_map(|(host, is_there)| is_there.then_some(host))
-            .unzip();
     }
 
     /// As many of the client's processors as the study asks for, the last ones: the first may have a card's
@@ -157,7 +142,7 @@ impl Elsewhere {
         client.host = clients.next();
         client.more_hosts = clients.collect();
         if !client.more_hosts.is_empty() {
-            (client.on_lost, client.deal) = (self.hosts.on_lost, self.hosts.deal);
+            client.deal = self.hosts.deal;
         }
         client.ssh.clone_from(&self.hosts.ssh);
         scenario.hub.clone_from(&self.hosts.hub);
@@ -235,10 +220,6 @@ fn ways(hosts: &Hosts) -> Ways<'_> {
     }
 }
 
-fn is_at_hub(host: &str) -> bool {
-    !host.contains("://")
-}
-
 /// By what a host's servers are reached where nothing else is said.
 fn address_of(host: &str) -> Result<String, Failed> {
     if is_at_hub(host) {
@@ -250,18 +231,19 @@ fn address_of(host: &str) -> Result<String, Failed> {
     Ok(destination.name().to_owned())
 }
 
-/// An agent that starts a study's servers. At a hub it starts what its own host allows.
-fn agent_that_starts(
-    host: &str,
-    ways: Ways<'_>,
-    servers: &[Allowed],
-) -> Result<Arc<Agent>, Failed> {
-    let agent = agent_of(host, ways, servers)?;
-    match !is_at_hub(host) || agent.welcome().grants.contains(&Grant::Start) {
-        true => Ok(agent),
+/// At a hub an agent starts what its own host allows: these servers by their names?
+fn starts_all(agent: &Agent, host: &str, servers: &[SubjectSpec]) -> Result<(), Failed> {
+    let welcome = agent.welcome();
+    let may_start = welcome.grants.contains(&Grant::Start);
+    let is_missing = |name: &&String| !may_start || !welcome.subjects.contains(name);
+    let names = servers.iter().map(|server| &server.name);
+    let missing: Vec<&str> = names.filter(is_missing).map(String::as_str).collect();
+    match missing.is_empty() {
+        true => Ok(()),
         false => Err(Failed::run(format!(
-            "{host}: the agent there does not grant `{}`: let its host start the study's servers by their names (agent \
-             --subject NAME=COMMAND), or name it as ssh://user@host, where they are sent",
+            "{host}: the agent there does not start {}: let its host do so (agent --grant {} --subject NAME=COMMAND, for \
+             each), or name it as ssh://user@host, where they are sent",
+            missing.join(", "),
             Grant::Start
         ))),
     }

@@ -81,7 +81,7 @@ fn joined(path: &Path, flags: &AgentFlags) -> Result<(), Failed> {
         )
     })?;
     let asked = match &flags.grant[..] {
-        [] => credentials.unasked(),
+        [] => credentials.default_grants(),
         asked => asked,
     };
     let grants = narrowed(&credentials.grants, asked);

@@ -38,7 +38,7 @@ pub(crate) fn hub(flags: &HubFlags) -> Result<(), Failed> {
 
 fn granted(asked: &[Grant]) -> Vec<Grant> {
     match asked {
-        [] => Grant::UNSAID.to_vec(),
+        [] => Grant::DEFAULT.to_vec(),
         asked => asked.to_vec(),
     }
 }

@@ -13,11 +13,11 @@ use std::sync::Arc;
 
 use wallfinder_hosts::{ClientHost, LoadHere};
 use wallfinder_model::plan::StepPlan;
-use wallfinder_model::scenario::{Deal, Hub, OnLostClient, Programs};
-use wallfinder_model::{Caveat, Load, Plan, Record, Step};
+use wallfinder_model::scenario::{Deal, Hub, Programs};
+use wallfinder_model::{Caveat, Load, Plan, Record, Step, StudyAsked};
 use wallfinder_report::number;
-use wallfinder_scenario::{is_pattern, named_once};
-use wallfinder_study::results::Kept;
+use wallfinder_scenario::{is_at_hub, is_pattern, named_once};
+use wallfinder_study::results::{Kept, fingerprint};
 use wallfinder_study::{
     Hosts, SEED, Size, Skipped, Study, StudyStep, SubjectSpec, builtin, claims, is_reached_by_ssh,
 };
@@ -81,19 +81,18 @@ fn place(hosts: &mut Hosts, flags: StudyHostFlags) -> Result<(), Failed> {
     }
     hosts.ssh = flags.ssh.or_else(|| hosts.ssh.take());
     hosts.hub = flags.at.place();
-    (hosts.on_lost, hosts.deal) = (flags.on_lost_client.into(), flags.deal.into());
+    hosts.deal = flags.deal.into();
     let has_hub = hosts.hub != Hub::default();
     for host in hosts.server.iter().chain(&hosts.clients) {
-        if !has_hub || host.contains("://") {
+        if !(has_hub && is_at_hub(host)) {
             is_reached_by_ssh(host).map_err(|why| Failed::usage(format!("`{host}`: {why}")))?;
         }
     }
     let clients = &hosts.clients;
     let is_several = clients.len() > 1 || clients.iter().any(|host| is_pattern(host));
-    let is_told = hosts.on_lost != OnLostClient::default() || hosts.deal != Deal::default();
-    if is_told && !is_several {
+    if hosts.deal != Deal::default() && !is_several {
         return Err(Failed::usage(
-            "--on-lost-client and --deal are about several hosts that make a load together: give --client-host for each",
+            "--deal is about several hosts that make a load together: give --client-host for each",
         ));
     }
     match &hosts.server {
@@ -171,9 +170,9 @@ fn new(file: &Path, from: &str) -> Result<(), Failed> {
         .map_err(|error| Failed::run(format!("{} cannot be written: {error}", file.display())))
 }
 
-/// What a run came to, by the claims that it was run for, in a file that pages are made of: claims that were
-/// changed since would be asked after the data. One that was cut short is not kept: what it lacks is not known to
-/// be missing.
+/// What a run came to, as it said itself, in a file that pages are made of: claims that were changed since would be
+/// asked after the data, and another version may judge otherwise. One that was cut short is not kept: what it lacks
+/// is not known to be missing.
 fn keep(run: &Path, into: &Path) -> Result<(), Failed> {
     let (mut record, folder) = record::open_with_folder(run)?;
     if !record.complete {
@@ -182,13 +181,27 @@ fn keep(run: &Path, into: &Path) -> Result<(), Failed> {
             run.display()
         )));
     }
-    record::judge_steps(&mut record);
-    let name = as_run(folder.path())?;
+    let name = as_run(folder.path(), &record.plan)?;
     let (has_parts, size) = extent(&record, &name)?;
     let study = with_parts(&name, has_parts)?;
-    let judged = claims::judge(&study, size, &record.steps, &skipped(&record));
-    record.claims = judged.outcomes;
-    let kept = Kept::of(&study, size, &record);
+    if builtin::find(&study.id).is_some() && !is_of_builtin(&record, &study.id) {
+        return Err(Failed::usage(format!(
+            "the run is of a file whose id is that of the built-in study `{}`, and would take its results' place: \
+             give it another id",
+            study.id
+        )));
+    }
+    let is_judged = !record.claims.is_empty();
+    if !is_judged {
+        record::judge_steps(&mut record);
+        let judged = claims::judge(&study, size, &record.steps, &skipped(&record));
+        record.claims = judged.outcomes;
+    }
+    let asked = record.plan.study.as_ref();
+    let kept = Kept {
+        as_run: is_judged && asked.is_some_and(|asked| !asked.asked_otherwise),
+        ..Kept::of(&study, size, &record)
+    };
     let file = into.join(format!("{}.toml", kept.study));
     let kept = match file.exists() && !has_parts {
         true => kept.beside(&kept_in(&file)?, &with_parts(&name, true)?),
@@ -197,9 +210,18 @@ fn keep(run: &Path, into: &Path) -> Result<(), Failed> {
     output::put(&kept.text(), Some(&file))
 }
 
+/// Whether a run was of the built-in study of this id, in this version or an earlier one.
+fn is_of_builtin(record: &Record, id: &str) -> bool {
+    match &record.plan.study {
+        Some(asked) => asked.built_in,
+        // Of before, when only the command line told.
+        None => record.command_line.iter().any(|word| word == id),
+    }
+}
+
 /// The study that a run was of, as it was then: the built-in one where that is still the same, else the file in the
 /// run's folder.
-fn as_run(folder: &Path) -> Result<String, Failed> {
+fn as_run(folder: &Path, plan: &Plan) -> Result<String, Failed> {
     let file = folder.join(resume::STUDY);
     if !file.exists() {
         return Err(Failed::usage(format!(
@@ -209,6 +231,13 @@ fn as_run(folder: &Path) -> Result<String, Failed> {
         )));
     }
     let text = text_of(&file)?;
+    let mut asked = plan.study.iter();
+    if asked.any(|asked| asked.fingerprint != fingerprint(&text)) {
+        return Err(Failed::usage(format!(
+            "{} is not what the run was asked: it was changed since",
+            file.display()
+        )));
+    }
     let same = builtin::ALL.iter().find(|builtin| builtin.text == text);
     Ok(same.map_or_else(
         || file.display().to_string(),
@@ -371,7 +400,7 @@ fn run(
     for step in &steps {
         from.fits(&step.load).map_err(Failed::run)?;
     }
-    let plan = plan(
+    let mut plan = plan(
         (study, size, &steps),
         &placement,
         &around,
@@ -399,6 +428,12 @@ fn run(
             return record::print_again(whole, output);
         }
     }
+    let text = secrets::scrubbed_so_far(&study.text);
+    plan.study = Some(StudyAsked {
+        fingerprint: fingerprint(&text),
+        built_in: builtin::find(&study.id).is_some_and(|builtin| builtin.text == study.text),
+        asked_otherwise: measured.asked_otherwise,
+    });
     let mut session = Session::begin(
         plan,
         Beside::default(),
@@ -407,7 +442,6 @@ fn run(
         interrupts,
         presenter,
     )?;
-    let text = secrets::scrubbed_so_far(&study.text);
     let written = session.folder().write(resume::STUDY, text.as_bytes());
     written.map_err(Failed::run)?;
     let written = session.folder().write(sums::SUMS, sums.as_bytes());
@@ -518,5 +552,6 @@ fn plan(
         driver: None,
         link: None,
         effort: None,
+        study: None,
     })
 }

@@ -377,6 +377,7 @@ fn a_lost_host_is_named_its_sums_close_and_the_others_go_on() {
     assert_eq!(members(&fleet, &spec), ["c1", "c2", "c3"]);
     let (measured, heard) = driven(&fleet, &spec);
     assert_eq!(members(&fleet, &spec), ["c1", "c3"]);
+    assert_eq!(fleet.lost_members(), ["c2"]);
     let measured = measured.expect("the others go on");
     assert!(measured.counts.balanced());
     let [first, lost, last] = &measured.clients[..] else {

@@ -13,6 +13,7 @@
 
 use std::collections::BTreeMap;
 
+use wallfinder_model::detail::ClientHold;
 use wallfinder_model::experiment::{Effort, Squeeze, Takes};
 use wallfinder_model::reason::{Doubt, Open};
 use wallfinder_model::verdict::How;
@@ -537,7 +538,9 @@ fn held_per_client(case: &Case) -> Option<Decision> {
     let (doubt, rounds) = (fewer.doubt(), fewer.rounds());
     let least = beside_nothing(case, fewer);
     let decision = established(case, Wall::Wait, reason, doubt, rounds, least);
-    let by = clients::hold(case.step);
+    // Where nobody saw how busy the way is, it may hold each of them as well.
+    let is_way_seen = way::busy_share(case.step).is_some();
+    let by = clients::hold(case.step).filter(|by| *by != ClientHold::Server || is_way_seen);
     Some(decision.with_detail(Some(Detail::HeldPerClient { by })))
 }
 

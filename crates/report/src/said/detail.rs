@@ -181,7 +181,7 @@ const fn held_per_client(by: Option<ClientHold>) -> &'static str {
         None => "a limit of each client host: its link, or one of the server's for each address",
         Some(ClientHold::OwnLink) => "a limit of each client host: its link is full",
         Some(ClientHold::Server) => {
-            "a limit of the server's for each client: the links of the client hosts have room"
+            "a limit for each client, of the server's or of the way there: the client hosts' own links have room"
         }
     }
 }
@@ -220,7 +220,7 @@ mod tests {
         let said = |by| detail(&Detail::HeldPerClient { by });
         assert!(said(None).contains("its link, or one of the server's"));
         assert!(said(Some(ClientHold::OwnLink)).ends_with("its link is full"));
-        assert!(said(Some(ClientHold::Server)).starts_with("a limit of the server's"));
+        assert!(said(Some(ClientHold::Server)).contains("of the server's or of the way"));
     }
 
     #[test]

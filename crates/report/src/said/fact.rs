@@ -270,10 +270,10 @@ pub fn fact(fact: &Fact) -> String {
                 (None, Some(busy)) => format!("; its processors were {} busy", share(busy)),
                 (None, None) => String::new(),
             };
-            let was = if *more == 1 { "was" } else { "were" };
             let others = match more {
                 0 => String::new(),
-                _ => format!("; {} more {was} behind", counted(u64::from(*more), "host")),
+                1 => "; 1 more host was behind".to_owned(),
+                more => format!("; {more} more hosts were behind"),
             };
             format!(
                 "{host} was behind its rate: {} of {} requests/s were sent{why}{others}",
@@ -536,8 +536,8 @@ mod tests {
         );
         assert_eq!(
             fact(&behind(Some(0.97), 2)),
-            "c3 was behind its rate: 812 of 1,000 requests/s were sent; its link was full, at 97 % of its rate; 2 hosts \
-             more were behind"
+            "c3 was behind its rate: 812 of 1,000 requests/s were sent; its link was full, at 97 % of its rate; 2 more \
+             hosts were behind"
         );
         let links = |names: [&str; 2], of| Fact::ClientLinksFull {
             hosts: names.map(str::to_owned).to_vec(),

@@ -375,7 +375,7 @@ fn clients(page: &mut Page, clients: &[Client]) {
     labelled(page, "clients", role, &clients_within(clients, room));
 }
 
-/// As much of it as there is room for: the names of lost hosts are left out first, then the busiest.
+/// As much of it as there is room for: the hosts' names are left out first, then those of lost ones, then the busiest.
 fn clients_within(clients: &[Client], room: usize) -> String {
     let names: Vec<&str> = clients.iter().map(|client| client.name.as_str()).collect();
     let lost: Vec<&str> = lost(clients).collect();
@@ -386,18 +386,19 @@ fn clients_within(clients: &[Client], room: usize) -> String {
         0 => None,
         full => Some(format!("{full} full")),
     };
-    let line = |hosts: &str, busiest: Option<String>, named: usize| {
+    let busiest = busiest(clients);
+    let line = |hosts: &str, busiest: Option<&String>, named: usize| {
         let lost = (!lost.is_empty()).then(|| counted_lost(&lost, named));
-        let parts = [Some(hosts.to_owned()), busiest, lost, full.clone()];
+        let parts = [Some(hosts.to_owned()), busiest.cloned(), lost, full.clone()];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         parts.join(" · ")
     };
     let count = words::counted(clients.len() as u64, "host");
     let are_few = names.len() <= NAMED_MAX;
-    let all = are_few.then(|| line(&names.join(", "), busiest(clients), lost.len()));
+    let all = are_few.then(|| line(&names.join(", "), busiest.as_ref(), lost.len()));
     // No name takes less than three columns.
     let named = (0..=lost.len().min(room / 3)).rev();
-    let counted = named.map(|named| line(&count, busiest(clients), named));
+    let counted = named.map(|named| line(&count, busiest.as_ref(), named));
     let mut lines = all.into_iter().chain(counted);
     lines
         .find(|text| Line::new().plain(text).width() <= room)

@@ -672,6 +672,7 @@ pub fn record(command: &str, name: &str, steps: Vec<Step>) -> Record {
             driver: None,
             link: None,
             effort: None,
+            study: None,
         },
         environment: environment(),
         server_environment: None,

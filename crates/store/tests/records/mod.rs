@@ -78,6 +78,7 @@ pub(crate) fn record(id: &str, planned: u32) -> Record {
             driver: None,
             link: None,
             effort: None,
+            study: None,
         },
         environment: Environment::default(),
         server_environment: None,

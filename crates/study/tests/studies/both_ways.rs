@@ -523,7 +523,13 @@ fn is_share(path: &str) -> bool {
     let of_processors = path.starts_with("client.") || path.starts_with("server.");
     let name = path.rsplit('.').next().unwrap_or(path);
     name.ends_with("_share")
-        || ["utilisation", "fairness", "confidence"].contains(&name)
+        || [
+            "utilisation",
+            "fairness",
+            "confidence",
+            "send_buffer_limited",
+        ]
+        .contains(&name)
         || (of_processors && ["usr", "sys", "softirq", "idle"].contains(&name))
 }
 

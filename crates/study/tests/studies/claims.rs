@@ -1,7 +1,8 @@
 //! A claim's outcome is what the data decide, and nothing else.
 
-use wallfinder_model::record::{ClaimOutcome, Outcome};
-use wallfinder_study::{Size, Study, run, vocabulary};
+use wallfinder_model::Caveat;
+use wallfinder_model::record::{ClaimOutcome, Outcome, Step};
+use wallfinder_study::{Size, Study, claims, run, vocabulary};
 
 use crate::double::{Costs, DoubleApparatus};
 use crate::files::SMALL;
@@ -154,6 +155,37 @@ because = '{{best("simple", "engine").throughput | rate}}/s'
     );
 }
 
+#[test]
+fn what_others_did_is_told_before_what_a_step_itself_lets_doubt() {
+    let study = Study::parse("my.toml", SMALL).unwrap();
+    let mut apparatus = server(500.0);
+    apparatus.others_on_client = 0.6;
+    apparatus.disturbed = vec!["simple/engine/c10".to_owned()];
+    let mut steps = run(&study, Size::Smoke, &mut apparatus).steps;
+    let first = steps
+        .iter_mut()
+        .find(|step| step.name == "simple/engine/c1");
+    first.unwrap().caveats.push(Caveat::RelayBehind {
+        delay_ns: 500_000,
+        dropped: 0,
+        late_p99_ns: 0,
+        busy_share: 0.8,
+    });
+    let said = |steps: &[Step]| {
+        let judged = claims::judge(&study, Size::Smoke, steps, &[]);
+        judged.outcomes[0].because.clone()
+    };
+    let because = said(&steps);
+    assert!(
+        because.starts_with("`simple/engine/c10` was disturbed: others used"),
+        "{because}"
+    );
+    steps.retain(|step| step.name != "simple/engine/c10");
+    let because = said(&steps);
+    let doubted = "`simple/engine/c1` was disturbed: its relay was behind, 80 % busy; else: ";
+    assert!(because.starts_with(doubted), "{because}");
+}
+
 /// A claim of figures, or of none, with these conditions.
 fn of_figures(figures: &str, confirmed: &str) -> Result<Study, String> {
     let start = SMALL.find("[[claim]]").unwrap();
@@ -283,18 +315,18 @@ fn send_buffers_are_those_of_the_servers_sockets() {
     let study = with_claim(
         r#"[[claim]]
 id = "buffers"
-claim = "Send buffers are the limit for a quarter of the time"
+claim = "Send buffers are the limit for an eighth of the time: for a quarter of the half in which there is data to send"
 source = "a page"
 let.top = 'best("simple", "engine")'
-confirmed = 'top.server.send_buffer_limited_share == 0.25 && top.server.send_queue_bytes_max == 2048'
-contradicted = 'top.server.send_buffer_limited_share > 0.5'
-because = '{top.server.send_buffer_limited_share | percent}, {top.server.send_queue_bytes_max} B'
+confirmed = 'top.server.send_buffer_limited == 0.125'
+contradicted = 'top.server.send_buffer_limited > 0.2'
+because = '{top.server.send_buffer_limited * 8}'
 "#,
     );
     let found = judge(&study, server(500.0)).remove(0);
     assert_eq!(
         (found.outcome, found.because.as_str()),
-        (Outcome::Confirmed, "25 %, 2048 B")
+        (Outcome::Confirmed, "1")
     );
 }
 

@@ -121,7 +121,8 @@ fn on_data_like_the_sources_words_its_claims_are_confirmed() {
         &[
             "no-client-fixes-it",
             "compute-client-irrelevant",
-            "simple-past-knee",
+            "simple-past-knee/engine",
+            "simple-past-knee/autocannon",
             "server-cost-here",
             "compute-cost-here",
             "little-mean",

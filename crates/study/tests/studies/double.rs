@@ -248,8 +248,8 @@ pub(crate) fn measured(step: &StudyStep, costs: Costs, p50_share: f64) -> Step {
             server: Some(family("catalogue", 0, busy(server_s), window_ns)),
             server_sockets: Some(SocketsSummary {
                 sockets: step.load.connections,
+                busy_share: Some(0.5),
                 send_buffer_limited_share: 0.25,
-                send_queue_bytes_max: Some(2_048),
                 ..SocketsSummary::default()
             }),
             link: Some(link(answered)),

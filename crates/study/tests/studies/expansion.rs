@@ -132,7 +132,7 @@ fn client_ceiling_has_the_steps_of_its_description() {
     let steps = |size: Size| study.expand(size).len();
     assert_eq!(
         (steps(Size::Smoke), steps(Size::Demo), steps(Size::Full)),
-        (18, 101, 262)
+        (18, 99, 282)
     );
     let full = study.expand(Size::Full);
     let is_of_depth = |step: &&StudyStep| step.group.contains("-deep-");

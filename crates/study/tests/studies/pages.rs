@@ -397,6 +397,7 @@ fn recorded(study: &Study, doubts: &[Caveat]) -> Record {
             driver: None,
             link: None,
             effort: None,
+            study: None,
         },
         environment: Environment::default(),
         server_environment: None,
@@ -440,6 +441,10 @@ fn a_condition_that_was_changed_after_the_run_has_no_outcome_of_it() {
         changed.contains("earlier: ✓ confirmed | 2,000/s"),
         "{changed}"
     );
+    assert!(
+        changed.contains("steps. Asked as it was then."),
+        "{changed}"
+    );
     // Of what earlier versions kept it is not known.
     let unknown = "Whether it was asked before it was run was not kept.";
     assert!(!changed.contains(unknown), "{changed}");
@@ -463,6 +468,15 @@ fn what_nobody_disturbed_is_counted_apart() {
             Cause::Unsteady,
         ),
         (Caveat::LittleMismatch { ratio: 1.3 }, Cause::Misfit),
+        (
+            Caveat::RelayBehind {
+                delay_ns: 500_000,
+                dropped: 1,
+                late_p99_ns: 0,
+                busy_share: 0.1,
+            },
+            Cause::Relay,
+        ),
     ] {
         let kept = Kept::of(&study, Size::Smoke, &recorded(&study, &[doubt]));
         assert_eq!(kept.claims[0].cause, Some(cause));

@@ -241,7 +241,7 @@ fn disturbed_rounds_are_left_out_of_all_cells_where_enough_are_left() {
     assert!(
         without
             .because
-            .ends_with("(without round 2, which were disturbed)"),
+            .ends_with("(without round 2, which was disturbed)"),
         "{}",
         without.because
     );
@@ -340,7 +340,7 @@ fn a_filter_of_a_ramp_looks_at_the_steps_that_pass_it() {
     assert_eq!(here.outcome, Outcome::Confirmed, "{}", here.because);
     assert_eq!(
         here.because,
-        "10 numbers (without round 2, which were disturbed)"
+        "10 numbers (without round 2, which was disturbed)"
     );
 }
 
@@ -351,7 +351,7 @@ fn a_filter_by_what_was_measured_looks_at_all_of_a_ramp() {
     assert_eq!(found.outcome, Outcome::Confirmed, "{}", found.because);
     assert_eq!(
         found.because,
-        "20 numbers (without round 2, which were disturbed)"
+        "20 numbers (without round 2, which was disturbed)"
     );
 }
 
@@ -380,7 +380,7 @@ fn who_asks_for_sizes_and_clients_looks_at_no_step() {
     assert_eq!(used.outcome, Outcome::Confirmed, "{}", used.because);
     assert_eq!(
         used.because,
-        "2 numbers (without round 1, which were disturbed)"
+        "2 numbers (without round 1, which was disturbed)"
     );
 }
 

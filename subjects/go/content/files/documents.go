@@ -40,7 +40,7 @@ func pdf(text []byte) []byte {
 	return out.Bytes()
 }
 
-// icon holds one picture as PNG, of so many pixels each way.
+// icon holds one picture as PNG, of so many pixels each way and of colours with alpha.
 func icon(png []byte, pixels uint8) []byte {
 	const head = 22 // the head of the file, and that of its only picture
 	var out bytes.Buffer

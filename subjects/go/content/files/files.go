@@ -55,9 +55,7 @@ func Made(seed uint64) Files {
 	}
 	made["types/prose.gz"] = typed("types/prose.gz", encoded("gzip", prose))
 	made["types/prose.pdf"] = typed("types/prose.pdf", pdf(realistic(64<<10, rand.New(rand.NewPCG(seed, 2)))))
-	drawn := pictures(rand.New(rand.NewPCG(seed, 1)))
-	drawn[".ico"] = icon(drawn[".png"], side)
-	for ending, body := range drawn {
+	for ending, body := range pictures(rand.New(rand.NewPCG(seed, 1))) {
 		name := "types/picture" + ending
 		made[name] = typed(name, body)
 	}

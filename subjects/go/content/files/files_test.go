@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"image"
+	"image/png"
 	"io"
 	"io/fs"
 	"os"
@@ -148,10 +150,19 @@ func TestAPDFHasItsTextAndItsObjectsWhereItSays(t *testing.T) {
 }
 
 func TestAnIconHoldsThePicture(t *testing.T) {
-	file, picture := found(t, "types/picture.ico"), found(t, "types/picture.png")
+	file := found(t, "types/picture.ico")
 	place := binary.LittleEndian.Uint32(file[18:])
-	if !bytes.Equal(file[place:], picture) || int(binary.LittleEndian.Uint32(file[14:])) != len(picture) {
+	inside := file[place:]
+	if int(binary.LittleEndian.Uint32(file[14:])) != len(inside) {
 		t.Errorf("%d bytes at %d", len(file), place)
+	}
+	picture, err := png.Decode(bytes.NewReader(inside))
+	if err != nil || picture.Bounds() != image.Rect(0, 0, side, side) {
+		t.Fatalf("%v, %v", picture, err)
+	}
+	// Colours with alpha, of 8 bits each, are type 6.
+	if bits := binary.LittleEndian.Uint16(file[12:]); bits != 32 || inside[24] != 8 || inside[25] != 6 {
+		t.Errorf("%d bits said of a picture of type %d with %d bits", bits, inside[25], inside[24])
 	}
 }
 

@@ -45,5 +45,12 @@ func pictures(random *rand.Rand) map[string][]byte {
 		}
 		encoded[ending] = into.Bytes()
 	}
+	// An icon says that its pixels have alpha: PNG keeps that where one of them is not opaque.
+	picture.Set(0, 0, color.RGBA{})
+	var into bytes.Buffer
+	if err := png.Encode(&into, picture); err != nil {
+		panic(fmt.Sprintf("files: a picture cannot be written for an icon: %v", err))
+	}
+	encoded[".ico"] = icon(into.Bytes(), side)
 	return encoded
 }

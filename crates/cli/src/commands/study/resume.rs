@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use wallfinder_model::plan::StepPlan;
 use wallfinder_model::{Caveat, Environment, Plan, Record, Step};
 use wallfinder_report::number;
+use wallfinder_study::results::fingerprint;
 use wallfinder_study::{Size, Study, StudyStep, SubjectSpec, duration, label_of};
 
 use super::sums::{SUMS, are_alike};
@@ -32,6 +33,8 @@ pub(super) struct Measured {
     pub(super) steps: Vec<Step>,
     /// A run that ended as planned and has all of it, if one does.
     pub(super) whole: Option<PathBuf>,
+    /// Whether a run that steps are of was asked something else than this one is, or may have been.
+    pub(super) asked_otherwise: bool,
     /// The runs they are of.
     runs: Vec<String>,
     /// How many runs are of another build, or were given something else.
@@ -99,6 +102,7 @@ pub(super) fn measured(
             found.others += 1;
             continue;
         }
+        let is_asked_alike = is_asked_alike(&folder, &record.plan, (&earlier, study), size);
         let earlier = Asked::of(&earlier, size, &record.plan);
         let mut of_run: BTreeMap<&str, Vec<&Step>> = BTreeMap::new();
         for step in ended(&record) {
@@ -121,6 +125,7 @@ pub(super) fn measured(
         }
         if there.len() > before {
             found.runs.push(record.id.clone());
+            found.asked_otherwise |= !is_asked_alike;
         }
         // What it left out, for want of a driver perhaps, is all that is left.
         if record.complete {
@@ -156,15 +161,36 @@ fn asked_in(folder: &Path, parts: &[String], size: Size) -> Option<Study> {
     study.sizes().contains(&size).then_some(study)
 }
 
+/// Whether each claim of today was asked by a run before it measured anything: its study is still as it was then.
+fn is_asked_alike(folder: &Path, plan: &Plan, of: (&Study, &Study), size: Size) -> bool {
+    let text = text_of(&folder.join(STUDY)).unwrap_or_default();
+    let asked = plan.study.as_ref();
+    let is_as_run = asked
+        .is_some_and(|asked| asked.fingerprint == fingerprint(&text) && !asked.asked_otherwise);
+    is_as_run && asks_alike(of, size)
+}
+
+/// Whether an earlier study has every claim of a later one, under the same conditions.
+fn asks_alike((earlier, later): (&Study, &Study), size: Size) -> bool {
+    later.claims.iter().all(|claim| {
+        let before = earlier.claims.iter().find(|known| known.id == claim.id);
+        before.is_some_and(|before| earlier.asked(before, size) == later.asked(claim, size))
+    })
+}
+
 /// The steps of a run that are whole. Of one that was cut short the last may not be; nor is it known whether it
-/// was to be measured again, so that all that stands under its label is left out.
+/// was to be measured again, so that all that stands under its label is left out. Steps that lost a client host are in
+/// such a record too.
 fn ended(record: &Record) -> impl Iterator<Item = &Step> {
     let last = match record.complete {
         true => None,
         false => record.steps.last().map(label_of),
     };
     let steps = record.steps.iter();
-    steps.filter(move |step| last != Some(label_of(step)))
+    steps.filter(move |step| {
+        let is_whole = step.clients.iter().all(|client| client.lost.is_none());
+        is_whole && last != Some(label_of(step))
+    })
 }
 
 /// Whether a run was on this machine and its processors.
@@ -224,6 +250,24 @@ mod tests {
         };
         record.steps = names.iter().map(named).collect();
         record
+    }
+
+    #[test]
+    fn a_claim_that_is_new_or_has_another_condition_was_not_asked_before() {
+        let builtin = wallfinder_study::builtin::find("lock").unwrap();
+        let of = |text: &str| Study::parse("lock.toml", text).unwrap();
+        let today = of(builtin.text);
+        assert!(asks_alike((&today, &today), Size::Full));
+        let first = today.claims.iter().find(|claim| !claim.is_by_figures());
+        let id = format!("id = \"{}\"", first.unwrap().id);
+        let (before, claim) = builtin.text.split_once(&id).unwrap();
+        let (condition, after) = claim.split_once("\nconfirmed = '").unwrap();
+        let changed = format!("{before}{id}{condition}\nconfirmed = 'true && {after}");
+        assert!(!asks_alike((&of(&changed), &today), Size::Full));
+        let mut fewer = of(builtin.text);
+        fewer.claims.pop();
+        assert!(asks_alike((&today, &fewer), Size::Full));
+        assert!(!asks_alike((&fewer, &today), Size::Full));
     }
 
     /// A journal has what was disturbed and what was measured again under one name; a record that was sealed tells

@@ -232,11 +232,18 @@ fn a_limit_for_each_client_is_its_link_where_that_is_full_and_the_servers_where_
         };
         let mut step = run(&system, conditions);
         step.clients = three([0.3; 3], false).clients;
-        for (downlinks, by) in [
-            ([0.98, 0.97, 0.99], Some(ClientHold::OwnLink)),
-            ([0.3, 0.2, 0.3], Some(ClientHold::Server)),
-            ([0.98, 0.2, 0.3], None),
+        step.telemetry.server_host = Some(HostSummary::default());
+        for (downlinks, way, by) in [
+            ([0.98, 0.97, 0.99], Some(0.1), Some(ClientHold::OwnLink)),
+            ([0.3, 0.2, 0.3], Some(0.1), Some(ClientHold::Server)),
+            ([0.98, 0.2, 0.3], Some(0.1), None),
+            // The way between may hold each of them.
+            ([0.3, 0.2, 0.3], None, None),
         ] {
+            step.telemetry.server_sockets = Some(SocketsSummary {
+                busy_share: way,
+                ..SocketsSummary::default()
+            });
             step.telemetry.client_hosts = linked(downlinks.map(|share| Some((share, 0.1))));
             let verdict = judge(&step);
             if verdict.wall == Wall::Inconclusive {
@@ -247,7 +254,7 @@ fn a_limit_for_each_client_is_its_link_where_that_is_full_and_the_servers_where_
             assert_eq!(verdict.detail, Some(Detail::HeldPerClient { by }));
         }
     }
-    assert!(decided >= 3, "{decided} of 9");
+    assert!(decided >= 4, "{decided} of 12");
 }
 
 /// Half of the hosts at rest may be more than what is slack allows, which tells nothing of a small dose.
