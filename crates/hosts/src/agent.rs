@@ -968,6 +968,19 @@ mod tests {
         assert!(!order.is_awaited(101 * SECOND), "its controller is gone");
     }
 
+    /// What a controller asks, each as it is sent.
+    fn framed(asks: impl IntoIterator<Item = Ask>) -> Vec<Vec<u8>> {
+        let each = (1..).zip(asks).map(|(number, ask)| {
+            let request = Request {
+                number,
+                epoch: 1,
+                ask,
+            };
+            frame(&request).expect("a frame")
+        });
+        each.collect()
+    }
+
     #[test]
     fn a_hosts_log_has_a_line_for_each_order_and_none_for_what_comes_many_times_a_second() {
         let hello = Hello {
@@ -987,15 +1000,7 @@ mod tests {
             Ask::Release,
             Ask::Times,
         ];
-        let mut bytes = Vec::new();
-        for (number, ask) in (1..).zip(asks) {
-            let request = Request {
-                number,
-                epoch: 1,
-                ask,
-            };
-            bytes.extend(frame(&request).expect("a frame"));
-        }
+        let bytes = framed(asks).concat();
         let (permits, mut log) = (Permits::of([Grant::Observe]), Lines::default());
         let served = serve(Cursor::new(bytes), Kept::default(), permits, &mut log);
         assert_eq!(served, Ok(()));
@@ -1028,17 +1033,15 @@ mod tests {
             Ask::Renew,
             Ask::Stop,
         ];
-        let mut bytes = Vec::new();
-        let mut ends = Vec::new();
-        for (number, ask) in (1..).zip(asks) {
-            let request = Request {
-                number,
-                epoch: 1,
-                ask,
-            };
-            bytes.extend(frame(&request).expect("a frame"));
-            ends.push(bytes.len());
-        }
+        let each = framed(asks);
+        let bytes = each.concat();
+        let ends: Vec<usize> = each
+            .iter()
+            .scan(0, |end, one| {
+                *end += one.len();
+                Some(*end)
+            })
+            .collect();
         for cut in 0..=bytes.len() {
             let kept = Kept::default();
             let input = Cursor::new(bytes[..cut].to_vec());

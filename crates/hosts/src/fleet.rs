@@ -223,14 +223,19 @@ impl Fleet {
         })
     }
 
+    /// How many workers each of these hosts has of a load, by its processors.
+    fn workers_on(&self, load: &Load, processors: &[Vec<u32>]) -> Vec<u32> {
+        let counts: Vec<usize> = processors.iter().map(Vec::len).collect();
+        let all = self.hosts.iter().map(|host| self.cpus_of(&**host).len());
+        deal::workers(load.workers, all.sum(), &counts)
+    }
+
     /// What each host has of a step, and its part of the whole. Those for which nothing is left rest.
     fn dealt(&self, spec: &StepSpec) -> Vec<(&Arc<dyn ClientHost>, StepSpec, f64)> {
         let (hosts, weights) = self.having(&spec.load);
         let processors = hosts.iter().map(|(_, host)| self.cpus_of(&***host));
         let processors: Vec<Vec<u32>> = processors.collect();
-        let counts: Vec<usize> = processors.iter().map(Vec::len).collect();
-        let all = self.hosts.iter().map(|host| self.cpus_of(&**host).len());
-        let workers = deal::workers(spec.load.workers, all.sum(), &counts);
+        let workers = self.workers_on(&spec.load, &processors);
         let parts = deal::parts(spec, &weights);
         let dealt = deal::dealt(&parts);
         let parts = parts.into_iter().zip(dealt);
@@ -400,10 +405,8 @@ impl ClientHost for Fleet {
 
     fn members(&self, load: &Load) -> Vec<(String, f64)> {
         let (hosts, _) = self.having(load);
-        let counts = hosts.iter().map(|(_, host)| self.cpus_of(&***host).len());
-        let counts: Vec<usize> = counts.collect();
-        let all = self.hosts.iter().map(|host| self.cpus_of(&**host).len());
-        let workers = deal::workers(load.workers, all.sum(), &counts);
+        let processors = hosts.iter().map(|(_, host)| self.cpus_of(&***host));
+        let workers = self.workers_on(load, &processors.collect::<Vec<_>>());
         let each = hosts.iter().zip(workers).map(|((place, host), workers)| {
             let workers = f64::from(workers);
             let quota = self.facts[*place].cgroup_quota_cores;

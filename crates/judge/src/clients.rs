@@ -111,21 +111,21 @@ impl ClientView<'_> {
 /// The client hosts of a step, in its order; none where one host made the load.
 pub fn views(step: &Step) -> Vec<ClientView<'_>> {
     let mut workers = &step.workers[..];
-    // They are measured after the load, and of hosts that were gone by then there are none; all are in one order.
     let ceilings = step.ceiling.iter().flat_map(|ceiling| &ceiling.of_hosts);
-    let mut ceilings = ceilings.peekable();
-    let mut hosts = step.telemetry.client_hosts.iter().peekable();
+    let mut ceilings = ceilings.collect::<Vec<_>>().into_iter();
+    let mut hosts = step.telemetry.client_hosts.iter();
     let each = step.clients.iter().map(|part| {
         let count = (part.workers as usize).min(workers.len());
         let own;
         (own, workers) = workers.split_at(count);
-        let host = hosts.next_if(|of| of.host.name == part.host);
+        let host = next_of(&mut hosts, |of| of.host.name == part.host);
         ClientView {
             part,
             seen: host.and_then(|of| of.client.as_ref()),
             link: host.and_then(|of| of.link.as_ref()),
             busy: mean(own),
-            ceiling: ceilings.next_if(|of| match &of.host {
+            // It is measured after the load: of a host that was gone by then there is none.
+            ceiling: next_of(&mut ceilings, |of| match &of.host {
                 Some(host) => *host == part.host,
                 // As records have it from before it was written.
                 None => part.lost.is_none(),
@@ -133,6 +133,16 @@ pub fn views(step: &Step) -> Vec<ClientView<'_>> {
         }
     });
     each.collect()
+}
+
+/// The next that is so, of a list in the order of the hosts: two of them may have one name, and either list may have hosts
+/// that the other has not.
+fn next_of<T>(
+    rest: &mut (impl Iterator<Item = T> + Clone),
+    is_so: impl Fn(&T) -> bool,
+) -> Option<T> {
+    let at = rest.clone().position(|of| is_so(&of))?;
+    rest.nth(at)
 }
 
 fn mean(workers: &[WorkerSummary]) -> Option<f64> {

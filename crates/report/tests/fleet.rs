@@ -322,4 +322,8 @@ fn each_host_stands_beside_its_own_ceiling_where_one_in_the_middle_is_lost() {
         ceilings(step),
         [Some(10_000.0), Some(30_000.0), Some(40_000.0), None]
     );
+    // One that had nothing of this load is no reason to stop.
+    let of_hosts = &mut step.ceiling.as_mut().unwrap().of_hosts;
+    of_hosts[1].host = Some("another".to_owned());
+    assert_eq!(ceilings(step), [Some(10_000.0), None, Some(40_000.0), None]);
 }

@@ -278,24 +278,32 @@ fn cut_one(
     }
 }
 
+/// This host's address, a hub with the agent c1, a disk of its own, and what it loads; says what is missing.
+fn set_up() -> Option<(String, Hub, Disk, Counting)> {
+    if !geteuid().is_root() || program("mkfs.ext4").is_none() {
+        skip("it needs root and mkfs.ext4");
+        return None;
+    }
+    let Some(ip) = own_ip() else {
+        skip(NO_WAY_OUT);
+        return None;
+    };
+    let own = ip.to_string();
+    let hub = Hub::up(&own, &["c1"], "observe,load")?;
+    let Some(disk) = Disk::new(hub.place.path()) else {
+        skip(NO_DISK);
+        return None;
+    };
+    Some((own, hub, disk, Counting::start(ip)))
+}
+
 #[test]
 #[ignore = "takes four seconds for each cut; see the head of this file"]
 fn what_was_acknowledged_outlasts_a_power_cut_and_is_there_once() {
     let _turn = alone();
-    if !geteuid().is_root() || program("mkfs.ext4").is_none() {
-        return skip("it needs root and mkfs.ext4");
-    }
-    let Some(ip) = own_ip() else {
-        return skip(NO_WAY_OUT);
-    };
-    let own = ip.to_string();
-    let Some(hub) = Hub::up(&own, &["c1"], "observe,load") else {
+    let Some((own, hub, disk, server)) = set_up() else {
         return;
     };
-    let Some(disk) = Disk::new(hub.place.path()) else {
-        return skip(NO_DISK);
-    };
-    let server = Counting::start(ip);
     let url = server.url();
     many_times(|nth, random| cut_one(nth, random, &hub, &disk, (&url, &own)));
 }
@@ -303,20 +311,9 @@ fn what_was_acknowledged_outlasts_a_power_cut_and_is_there_once() {
 #[test]
 fn a_result_that_was_not_heard_is_fetched_from_an_agent_whose_power_was_cut() {
     let _turn = quietly();
-    if !geteuid().is_root() || program("mkfs.ext4").is_none() {
-        return skip("it needs root and mkfs.ext4");
-    }
-    let Some(ip) = own_ip() else {
-        return skip(NO_WAY_OUT);
-    };
-    let own = ip.to_string();
-    let Some(hub) = Hub::up(&own, &["c1"], "observe,load") else {
+    let Some((own, hub, disk, server)) = set_up() else {
         return;
     };
-    let Some(disk) = Disk::new(hub.place.path()) else {
-        return skip(NO_DISK);
-    };
-    let server = Counting::start(ip);
     let (url, dir, requests) = (server.url(), hub.dir(), REQUESTS.to_string());
     let results = |disk: &Disk| disk.at.join("results").display().to_string();
     let agent = hub.agent("c1", &["--results", &results(&disk)]);

@@ -44,17 +44,17 @@ pub(crate) struct Elsewhere {
 impl Elsewhere {
     /// Starts agents on the study's hosts; `None`: it has none.
     pub(crate) fn of(study: &Study, reach: &Reach) -> Result<Option<Elsewhere>, Failed> {
-        let hosts = study.hosts.clone();
-        let Some(host) = &hosts.server else {
+        let Some(host) = &study.hosts.server else {
             return Ok(None);
         };
-        let name = match &hosts.server_address {
+        let name = match &study.hosts.server_address {
             Some(address) => address.clone(),
             None => address_of(host)?,
         };
         let port = study.subjects.first().map_or(0, |subject| subject.port);
         let address = reach.look_up(&name, port)?;
-        let sent = match is_at_hub(host) {
+        let at_hub = is_at_hub(host);
+        let sent = match at_hub {
             false => &study.subjects[..],
             true => &[],
         };
@@ -62,9 +62,8 @@ impl Elsewhere {
             .iter()
             .map(|subject| allowed(subject, address))
             .collect::<Result<Vec<Allowed>, Failed>>()?;
-        let is_at_hub = is_at_hub(host);
-        let elsewhere = Elsewhere::connect(hosts.clone(), allowed, address)?;
-        if is_at_hub {
+        let elsewhere = Elsewhere::connect(study.hosts.clone(), allowed, address)?;
+        if at_hub {
             starts_all(&elsewhere.server, host, &study.subjects)?;
         }
         Ok(Some(elsewhere))
