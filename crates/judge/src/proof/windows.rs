@@ -22,8 +22,8 @@ use super::pace;
 use super::squares::{self, Effect, Row};
 use crate::finite::median;
 
-/// A squeeze that left more than this did not squeeze.
-const RETAINED_MAX: f64 = 0.985;
+/// What a squeeze left: where it is more, it did not squeeze, and no less is ever asked for.
+const SQUEEZED: RangeInclusive<f64> = 0.01..=0.985;
 /// What was widened by less than this was not, and by more is no small change.
 const WIDENED: RangeInclusive<f64> = 1.015..=4.0;
 /// What was left may differ so much from what was asked for and still be of the dose that was asked for.
@@ -160,7 +160,8 @@ fn x_each(squeezes: &[Squeeze], windows: &[(&Condition, &Window)]) -> BTreeMap<S
 fn squeezed(condition: &Condition, window: &Window, unwashed: bool) -> Option<(Key, f64)> {
     let of_several = condition.squeeze.is_none();
     let counts = |squeeze: &Squeeze| {
-        let untouched = of_several && window.left_of(*squeeze, condition.retained) > RETAINED_MAX;
+        let left = window.left_of(*squeeze, condition.retained);
+        let untouched = of_several && !SQUEEZED.contains(&left);
         !(untouched
             || window.without.contains(squeeze)
             || unwashed && squeeze.takes() == Takes::InFlight)
@@ -173,7 +174,7 @@ fn squeezed(condition: &Condition, window: &Window, unwashed: bool) -> Option<(K
     let retained = window.left(condition.retained);
     let changed = match squeezes[..] {
         [Squeeze::MoreInFlight] => WIDENED.contains(&retained),
-        _ => (0.01..=RETAINED_MAX).contains(&retained),
+        _ => SQUEEZED.contains(&retained),
     };
     let is_off = (retained - condition.retained).abs() > OFF_MAX;
     let dosed = if is_off { retained } else { condition.retained };

@@ -24,7 +24,9 @@ fn judge(step: &Step) -> Verdict {
 fn check_invariants(step: &Step, verdict: &Verdict) {
     let written = serde_json::to_string(verdict).expect("plain data");
     // A number that is not finite would be null.
-    serde_json::from_str::<Verdict>(&written).expect("what is written can be read");
+    if let Err(error) = serde_json::from_str::<Verdict>(&written) {
+        panic!("{error}: {written}");
+    }
     assert_eq!(
         verdict.how == How::Inconclusive,
         verdict.wall == Wall::Inconclusive
