@@ -134,6 +134,7 @@ fn step(spec: &Spec) -> StepSpec {
         standby_connections: 0,
         paddings: Vec::new(),
         under_quota: false,
+        speed: 1.0,
     }
 }
 

@@ -49,7 +49,7 @@ impl Elsewhere {
             .any(|flag| scenario.flags.contains(flag));
         let is_alone = scenario.link.is_none() && scenario.beside.is_none();
         let has_its_client = match clients {
-            0 => !scenario.has_slow_client,
+            0 => scenario.slow_client.is_none(),
             _ => !of_one_client && scenario.beside_client.is_none(),
         };
         is_ours && is_apart && is_alone && has_its_client && !asks_more
@@ -126,12 +126,12 @@ impl Elsewhere {
             }
             thread::sleep(POLL);
         }
-        if scenario.has_slow_client {
-            let slow = Slow::new()?;
+        if let Some(by) = scenario.slow_client {
+            let hosts: Vec<String> = (0..clients).map(client_name).collect();
+            let slow = Slow::new(by, &hosts)?;
             let agent = wallfinder.canonicalize();
             let agent = agent.map_err(|error| failed("the wallfinder binary", error))?;
-            let script = slow.script(&format!("h{}", 1 + clients), &agent);
-            forced(&call, &script).map_err(|error| failed("a slow client", error))?;
+            forced(&call, &slow.script(&agent)).map_err(|error| failed("a slow client", error))?;
             elsewhere._slow = Some(slow);
         }
         Ok(elsewhere)
@@ -148,10 +148,17 @@ impl Elsewhere {
     }
 }
 
+/// The lab's first host is the server's.
+fn client_name(nth: u32) -> String {
+    format!("h{}", nth + 2)
+}
+
 fn flags(clients: u32, ssh: &str) -> Vec<String> {
     let server = ["--server-host", "ssh://h1", "--ssh", ssh].map(str::to_owned);
-    let clients =
-        (0..clients).map(|nth| ["--client-host".to_owned(), format!("ssh://h{}", nth + 2)]);
+    let clients = (0..clients).map(|nth| {
+        let host = format!("ssh://{}", client_name(nth));
+        ["--client-host".to_owned(), host]
+    });
     server.into_iter().chain(clients.flatten()).collect()
 }
 
@@ -185,7 +192,9 @@ mod tests {
         };
         let (one, several) = (of(0), of(3));
         assert!(several.len() >= 11, "{several:?}");
-        assert!(several.contains(&"client-one-slow") && !one.contains(&"client-one-slow"));
+        for slow in ["client-one-slow", "client-one-spins"] {
+            assert!(several.contains(&slow) && !one.contains(&slow));
+        }
         assert!(one.contains(&"client-spin-300us") && !several.contains(&"client-spin-300us"));
     }
 

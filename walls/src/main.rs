@@ -213,7 +213,7 @@ fn wanted(flags: &Flags) -> Result<Vec<&'static Scenario>, String> {
             && (!flags.servers || ordinary)
             && match elsewhere(flags) {
                 Some(clients) => Elsewhere::takes(scenario, clients),
-                None => !scenario.has_slow_client,
+                None => scenario.slow_client.is_none(),
             }
     };
     let wanted: Vec<&Scenario> = scenarios().filter(named).collect();

@@ -5,6 +5,8 @@ use std::path::Path;
 use wallfinder_model::Detail;
 use wallfinder_model::verdict::Wall;
 
+use crate::clients::SlowedBy;
+
 /// A load whose wall is known.
 #[derive(Debug, Clone, Copy)]
 pub struct Scenario {
@@ -27,8 +29,8 @@ pub struct Scenario {
     pub beside: Option<&'static str>,
     /// One beside the client, on its own.
     pub beside_client: Option<&'static str>,
-    /// Whether one of several client hosts has a twentieth of its processor.
-    pub has_slow_client: bool,
+    /// What slows one of several client hosts.
+    pub slow_client: Option<SlowedBy>,
     /// What must come out.
     pub expect: Expect,
     /// A word of the function or the part of the runtime behind the wall, which what is seen inside

@@ -26,7 +26,7 @@ pub(crate) const PLAIN: Scenario = Scenario {
     server_cpus: "0",
     beside: None,
     beside_client: None,
-    has_slow_client: false,
+    slow_client: None,
     expect: Expect::NoEffect,
     function: None,
     rate: None,

@@ -263,12 +263,17 @@ pub(crate) struct AgentFlags {
     #[arg(long, value_name = "NAME=COMMAND", value_parser = named_command)]
     pub(crate) subject: Vec<(String, String)>,
 
+    /// Leave its loads this much of their speed, such as 5%, for the rest of which workers spin: shows what a slow client
+    /// does to a load of several.
+    #[arg(long, value_name = "SHARE", value_parser = share)]
+    pub(crate) speed: Option<f64>,
+
     /// Keep results of loads in this folder until their controller has them on disk.
     #[arg(long, value_name = "FOLDER", hide = true)]
     pub(crate) results: Option<PathBuf>,
 
     /// End every agent of this host; each puts back what it changed.
-    #[arg(long, conflicts_with_all = ["grant", "target", "subject"])]
+    #[arg(long, conflicts_with_all = ["grant", "target", "subject", "speed"])]
     pub(crate) stop: bool,
 }
 

@@ -170,6 +170,7 @@ pub(crate) fn run(
         standby_connections: 0,
         paddings: Vec::new(),
         under_quota: is_crowded(order, environment),
+        speed: 1.0,
     };
     let mut watch = Watch {
         order,

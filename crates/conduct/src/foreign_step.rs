@@ -335,6 +335,7 @@ pub(crate) fn weigh(order: &StepOrder) -> Result<Exchange, ConductError> {
         standby_connections: 0,
         paddings: Vec::new(),
         under_quota: false,
+        speed: 1.0,
     };
     let measured = drive(&spec, &Arc::new(Signals::default()), &mut unobserved)?;
     let answered = measured.counts.answered.max(1) as f64;

@@ -43,6 +43,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         standby_connections: 0,
         paddings: Vec::new(),
         under_quota: false,
+        speed: 1.0,
     };
     let measured = run(&spec, &Arc::new(Signals::default()), &mut unobserved)?;
     let worker = &measured.workers[0];

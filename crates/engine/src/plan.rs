@@ -25,7 +25,8 @@ pub(crate) struct WorkerPlan {
     pub(crate) spare: u32,
     /// Those of them that make more in flight.
     pub(crate) more: u32,
-    /// Whether it is kept on a processor: then polling takes time from no other thread.
+    /// Whether it is kept on a processor and has all of it: then polling takes time from no other thread, and none that a
+    /// quota counts.
     pub(crate) pinned: bool,
     /// Requests that this worker may make, where the load counts them.
     pub(crate) requests: Option<u64>,
@@ -33,6 +34,8 @@ pub(crate) struct WorkerPlan {
     pub(crate) load: Load,
     /// What is sent, where that is a mix.
     pub(crate) mix: Option<Arc<Mix>>,
+    /// What is left of its speed, whatever levers leave of it.
+    pub(crate) speed: f64,
     /// Seed of what is drawn at random.
     pub(crate) seed: u64,
 }

@@ -44,6 +44,9 @@ pub struct StepSpec {
     /// Whether a quota may hold the workers up together with what collects their reports: a thread of
     /// low priority gets nothing then, so the collector goes first.
     pub under_quota: bool,
+    /// What is left of the workers' speed, above 0 and at most 1: for the rest of their working time they spin, whatever
+    /// levers ask for.
+    pub speed: f64,
 }
 
 impl StepSpec {

@@ -243,6 +243,7 @@ fn drives_without_allocating(address: SocketAddr, request: &Exchange, noticed: u
                     standby_connections: 0,
                     paddings: Vec::new(),
                     under_quota: false,
+                    speed: 1.0,
                 };
                 let measured = run(&spec, &Arc::new(Signals::default()), &mut unobserved).unwrap();
                 let intervals = measured.intervals.iter();

@@ -77,6 +77,7 @@ fn windows(load: Load, address: SocketAddr, settings: &[LeverSetting]) -> Vec<Ex
         standby_connections: 0,
         paddings: Vec::new(),
         under_quota: false,
+        speed: 1.0,
     };
     let workers = workers_of(&spec.load);
     let set = |levers: &Levers, setting: LeverSetting| {

@@ -91,6 +91,8 @@ pub struct Permits {
     pub subjects: BTreeMap<String, String>,
     /// Where results of loads are kept until their controller has them on disk; `None`: they are told once.
     pub results: Option<Results>,
+    /// What is left of its loads' speed, above 0 and at most 1; see [`wallfinder_engine::StepSpec::speed`].
+    pub speed: f64,
 }
 
 impl Permits {
@@ -101,6 +103,7 @@ impl Permits {
             may_load: Box::new(|_| Ok(())),
             subjects: BTreeMap::new(),
             results: None,
+            speed: 1.0,
         }
     }
 }
@@ -113,7 +116,7 @@ pub fn serve(
     log: &mut dyn Log,
 ) -> Result<(), String> {
     let output = Output::of(output);
-    let tasks = Tasks::start(output.clone(), permits.results.clone())?;
+    let tasks = Tasks::start(output.clone(), permits.results.clone(), permits.speed)?;
     let mut agent = Agent::new(permits, tasks);
     process::go_first();
     output.bytes(GREETING)?;

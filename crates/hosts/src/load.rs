@@ -199,6 +199,8 @@ impl LoadThere {
             standby_connections,
             paddings,
             under_quota,
+            // Each host knows its own.
+            speed: _,
         } = spec.clone();
         Box::new(LoadOrder {
             load,

@@ -303,6 +303,11 @@ struct Quotas(Vec<PathBuf>);
 impl Quotas {
     /// So many percent of a processor for each of these hosts.
     fn of(lab: &Lab, hosts: &[&str], percent: u32) -> Option<Quotas> {
+        Quotas::with_a_slow_one(lab, hosts, percent, "none")
+    }
+
+    /// The same, and of one of them the loads spin for 19 of 20 parts of their working time.
+    fn with_a_slow_one(lab: &Lab, hosts: &[&str], percent: u32, slow: &str) -> Option<Quotas> {
         if !may_set_quotas() {
             return None;
         }
@@ -315,7 +320,8 @@ impl Quotas {
              d={root}/{folder}-$(hostname)\nmkdir -p $d\n\
              if [ -e $d/cpu.max ]; then echo {quota_us} 20000 >$d/cpu.max\n\
              else echo 20000 >$d/cpu.cfs_period_us; echo {quota_us} >$d/cpu.cfs_quota_us; fi\n\
-             echo $$ >$d/cgroup.procs;;\nesac\nexec {} agent --stdio\n",
+             echo $$ >$d/cgroup.procs;;\nesac\n\
+             [ $(hostname) != {slow} ] || set -- --speed 5%\nexec {} agent --stdio \"$@\"\n",
             hosts.join(" "),
             binary().display()
         );
@@ -348,14 +354,30 @@ fn the_client_host_that_is_the_wall_is_named() {
         return;
     };
     // A third of this is more than a tenth of a processor can drive.
-    let (ran, step) = run(&lab, &["--rate", "60000", "-d", "2s", "--no-calibrate"]);
+    h4_is_the_wall_at(&lab, "60000");
+}
+
+#[test]
+fn the_client_host_that_its_own_spin_slows_is_named() {
+    let _turn = alone();
+    let Some(lab) = lab("") else { return };
+    let hosts = ["h2", "h3", "h4"];
+    let Some(_quotas) = Quotas::with_a_slow_one(&lab, &hosts, 20, "h4") else {
+        return;
+    };
+    // A fifth of a processor drives a third of it, where it does not spin.
+    h4_is_the_wall_at(&lab, "6000");
+}
+
+fn h4_is_the_wall_at(lab: &Lab, rate: &str) {
+    let (ran, step) = run(lab, &["--rate", rate, "-d", "2s", "--no-calibrate"]);
     parts(&step);
     let verdict = &step["verdict"];
     assert_eq!(verdict["wall"], "client-cpu", "{}", ran.out);
     let hosts = &verdict["detail"]["hosts"];
     assert_eq!(hosts, &serde_json::json!(["h4"]), "{verdict:#}");
     assert!(
-        ran.out.contains("h4 of 3 client hosts was full"),
+        ran.out.contains("of 3 client hosts h4 was full"),
         "{}",
         ran.out
     );

@@ -42,6 +42,12 @@ pub(crate) fn agent(flags: &AgentFlags) -> Result<(), Failed> {
     let mut log = HostLog(open_log());
     let names: Vec<String> = grants.iter().map(Grant::to_string).collect();
     log.line(&format!("an agent begins, and grants {}", names.join(", ")));
+    if let Some(speed) = flags.speed {
+        let percent = speed * 100.0;
+        log.line(&format!(
+            "its loads have {percent} % of their speed: --speed"
+        ));
+    }
     let targets = flags.target.clone();
     // Without it a session is as good as its channel.
     let results = flags.results.as_deref().and_then(|folder| {
@@ -59,6 +65,7 @@ pub(crate) fn agent(flags: &AgentFlags) -> Result<(), Failed> {
         may_load: Box::new(move |address| may_load(address, &targets)),
         subjects: flags.subject.iter().cloned().collect(),
         results,
+        speed: flags.speed.unwrap_or(1.0),
     };
     let served = serve(io::stdin(), io::stdout(), permits, &mut log);
     log.line(&match &served {
@@ -105,6 +112,9 @@ fn joined(path: &Path, flags: &AgentFlags) -> Result<(), Failed> {
     );
     let subject = |(name, command): &(String, String)| format!("{name}={command}");
     more("--subject", flags.subject.iter().map(subject).collect());
+    let speed = flags.speed.iter();
+    let speed = speed.map(|share| format!("{}%", share * 100.0));
+    more("--speed", speed.collect());
     let results = flags.results.clone().or_else(results_folder);
     more(
         "--results",

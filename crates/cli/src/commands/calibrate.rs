@@ -53,6 +53,7 @@ pub(crate) fn calibrate(flags: &CalibrateFlags) -> Result<(), Failed> {
         standby_connections: 0,
         paddings: Vec::new(),
         under_quota: false,
+        speed: 1.0,
     };
     precheck::check(&spec.load, &spec.address).map_err(Failed::run)?;
     let body_bytes = flags.answer_bytes.0;

@@ -128,6 +128,7 @@ impl Engine {
             standby_connections: standby,
             paddings: Padding::of(order).map_or(Vec::new(), |padding| padding.added().to_vec()),
             under_quota: is_crowded(order, environment),
+            speed: 1.0,
         };
         let (tell, told) = channel();
         let sampler = Shared::default();

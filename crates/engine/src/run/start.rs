@@ -162,6 +162,8 @@ pub(super) fn worker_plans(spec: &StepSpec) -> Vec<WorkerPlan> {
     let mix = spec.request.mix().map(|mix| Arc::new(mix.clone()));
     // By us, or from outside (taskset).
     let pinned = !spec.cpus.is_empty() || process::allowed_cpus().len() == 1;
+    // Time that a quota counts is not polled away.
+    let pinned = pinned && !spec.under_quota;
     let plan = |worker| {
         let here = Share {
             nth: worker,
@@ -182,6 +184,7 @@ pub(super) fn worker_plans(spec: &StepSpec) -> Vec<WorkerPlan> {
             requests: requests.map(|whole| here.of(whole)),
             load: spec.load.clone(),
             mix: mix.clone(),
+            speed: spec.speed,
             seed: spec.seed,
         }
     };

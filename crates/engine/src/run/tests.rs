@@ -94,19 +94,8 @@ impl Wire for Bomb {
     }
 }
 
-#[test]
-fn a_worker_that_panics_takes_the_others_with_it_at_once() {
-    let request = Request::get("null", "/");
-    let load = Load {
-        workers: 2,
-        stop: Stop {
-            after: Nanos::from_secs(120),
-            requests: None,
-        },
-        timeout: Nanos::from_secs(5),
-        ..Load::closed(4)
-    };
-    let spec = StepSpec {
+fn spec_of(load: Load, request: &Request) -> StepSpec {
+    StepSpec {
         load,
         address: SocketAddr::from(([127, 0, 0, 1], 9)),
         request: Exchange::Http1(request.clone()),
@@ -121,7 +110,37 @@ fn a_worker_that_panics_takes_the_others_with_it_at_once() {
         standby_connections: 0,
         paddings: Vec::new(),
         under_quota: false,
+        speed: 1.0,
+    }
+}
+
+#[test]
+fn a_worker_polls_where_it_has_a_processor_and_no_quota() {
+    let request = Request::get("null", "/");
+    let polls = |under_quota| {
+        let spec = StepSpec {
+            cpus: vec![1],
+            under_quota,
+            ..spec_of(Load::closed(4), &request)
+        };
+        worker_plans(&spec).iter().all(|plan| plan.pinned)
     };
+    assert!(polls(false) && !polls(true));
+}
+
+#[test]
+fn a_worker_that_panics_takes_the_others_with_it_at_once() {
+    let request = Request::get("null", "/");
+    let load = Load {
+        workers: 2,
+        stop: Stop {
+            after: Nanos::from_secs(120),
+            requests: None,
+        },
+        timeout: Nanos::from_secs(5),
+        ..Load::closed(4)
+    };
+    let spec = spec_of(load, &request);
     let shared = || http1::Shared::new(&request, protocol::http1_options(&spec)).unwrap();
     let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
     let server = NullServer::start(shared().request_bytes(), answer, None).unwrap();

@@ -43,6 +43,8 @@ pub(super) struct Sim {
     pub(super) mix: Option<Arc<Mix>>,
     pub(super) spare: u32,
     pub(super) pinned: bool,
+    /// What is left of the worker's speed.
+    pub(super) speed: f64,
     pub(super) event_ns: u64,
     stalls: BTreeMap<u64, u64>,
     deeds: Vec<(u64, Deed)>,
@@ -73,6 +75,7 @@ impl Sim {
             mix: None,
             spare: 0,
             pinned: false,
+            speed: 1.0,
             event_ns: 0,
             stalls: BTreeMap::new(),
             deeds: Vec::new(),
@@ -183,6 +186,7 @@ impl Sim {
             requests: self.load.stop.requests,
             load: self.load,
             mix: self.mix.clone(),
+            speed: self.speed,
             seed: self.seed,
         };
         let mut io = SimIo::open(&IoConfig {

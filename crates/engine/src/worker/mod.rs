@@ -229,6 +229,8 @@ impl<W: Wire, I: Io> Worker<W, I> {
         self.ledger.begin(zero_ns);
         self.publishing.at_ns = zero_ns;
         self.publishing.cpu_ns = self.io.cpu_ns();
+        let cpu_ns = self.publishing.cpu_ns;
+        self.following.slowdown = crate::slowdown::Slowdown::to(self.plan.speed, None, cpu_ns);
         self.reach.begin(zero_ns);
         for conn in 0..self.plan.connections {
             let connection = self.connection(conn);

@@ -161,8 +161,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
         W::take_form(&mut self.shared, setting.form);
         if setting.speed != last.speed {
             let cpu_ns = self.io.cpu_ns();
-            let slowdown = setting.speed.map(|speed| Slowdown::to(speed, cpu_ns));
-            self.following.slowdown = slowdown;
+            self.following.slowdown = Slowdown::to(self.plan.speed, setting.speed, cpu_ns);
         }
     }
 }

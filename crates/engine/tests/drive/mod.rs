@@ -45,6 +45,7 @@ pub(crate) fn spec(
         standby_connections: 0,
         paddings: Vec::new(),
         under_quota: false,
+        speed: 1.0,
     }
 }
 

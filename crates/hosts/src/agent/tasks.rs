@@ -125,6 +125,8 @@ pub(super) struct Tasks {
     driven: Option<Driven>,
     /// Requests of the last load, one by one, where that was asked for.
     kept: Option<Kept>,
+    /// What is left of a load's speed.
+    speed: f64,
 }
 
 struct Driven {
@@ -147,7 +149,11 @@ impl Drop for Tasks {
 
 impl Tasks {
     /// Starts the thread. Called before the calling thread goes before others, for its children would too.
-    pub(super) fn start(output: Output, results: Option<Results>) -> Result<Tasks, String> {
+    pub(super) fn start(
+        output: Output,
+        results: Option<Results>,
+        speed: f64,
+    ) -> Result<Tasks, String> {
         let (tell, told) = channel();
         let is_busy = Arc::new(AtomicBool::new(false));
         let of_thread = Arc::clone(&is_busy);
@@ -159,6 +165,7 @@ impl Tasks {
             is_busy,
             driven: None,
             kept: None,
+            speed,
         })
     }
 
@@ -173,7 +180,7 @@ impl Tasks {
             return Err(BUSY.to_owned());
         }
         let keeps = order.keeps;
-        let mut spec = sound(spec(order))?;
+        let mut spec = sound(spec(order, self.speed))?;
         let all = Load {
             connections: spec.load.connections + spec.more_connections(),
             ..spec.load.clone()
@@ -215,7 +222,7 @@ impl Tasks {
         order: LoadOrder,
         (typical, server_cpu, measure): (Typical, Option<u32>, Nanos),
     ) -> Result<(), String> {
-        let spec = Box::new(sound(spec(order))?);
+        let spec = Box::new(sound(spec(order, self.speed))?);
         let what = What::Calibrate {
             spec,
             typical,
@@ -340,7 +347,7 @@ fn sound(spec: StepSpec) -> Result<StepSpec, String> {
     }
 }
 
-fn spec(order: LoadOrder) -> StepSpec {
+fn spec(order: LoadOrder, speed: f64) -> StepSpec {
     let LoadOrder {
         load,
         share,
@@ -372,6 +379,7 @@ fn spec(order: LoadOrder) -> StepSpec {
         standby_connections,
         paddings,
         under_quota,
+        speed,
     }
 }
 
@@ -500,6 +508,7 @@ mod tests {
                 standby_connections: standby,
                 paddings: Vec::new(),
                 under_quota: false,
+                speed: 1.0,
             };
             sound(spec).is_ok()
         };

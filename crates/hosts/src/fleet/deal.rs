@@ -290,6 +290,7 @@ mod tests {
             standby_connections: 0,
             paddings: Vec::new(),
             under_quota: false,
+            speed: 1.0,
         }
     }
 

@@ -203,6 +203,7 @@ fn dealt_fleet(
         standby_connections: 0,
         paddings: Vec::new(),
         under_quota: false,
+        speed: 1.0,
     };
     (fleet, spec)
 }

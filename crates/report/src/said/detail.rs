@@ -9,10 +9,13 @@ use super::{named, side};
 use crate::number;
 use crate::words::join;
 
-/// Which of several client hosts were full.
+/// Which of several client hosts were full. No host's name comes first, which is written as it is.
 pub(super) fn client_hosts(hosts: &[String], of: u32) -> String {
-    let was = if hosts.len() == 1 { "was" } else { "were" };
-    format!("{} {was} full", these_of(hosts, of))
+    match hosts.len() {
+        all if all as u32 == of => format!("all {of} client hosts were full"),
+        1 => format!("of {of} client hosts {} was full", these(hosts)),
+        _ => format!("of {of} client hosts {} were full", these(hosts)),
+    }
 }
 
 /// Which of several client hosts had a full link.
@@ -25,21 +28,21 @@ pub(super) fn client_links(hosts: &[String], of: u32) -> String {
 }
 
 fn these_of(hosts: &[String], of: u32) -> String {
+    match hosts.len() as u32 == of {
+        true => format!("all {of} client hosts"),
+        false => format!("{} of {of} client hosts", these(hosts)),
+    }
+}
+
+fn these(hosts: &[String]) -> String {
     /// More are counted.
     const NAMED_MAX: usize = 8;
-    let all = hosts.len();
-    if all as u32 == of {
-        return format!("all {of} client hosts");
+    match hosts.split_at_checked(NAMED_MAX) {
+        Some((named, more)) if !more.is_empty() => {
+            format!("{} and {} more", named.join(", "), more.len())
+        }
+        _ => join(hosts),
     }
-    let named = match all > NAMED_MAX {
-        true => format!(
-            "{} and {} more",
-            hosts[..NAMED_MAX].join(", "),
-            all - NAMED_MAX
-        ),
-        false => join(hosts),
-    };
-    format!("{named} of {of} client hosts")
 }
 
 /// What a wall is made of.

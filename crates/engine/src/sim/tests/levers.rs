@@ -197,6 +197,24 @@ fn a_worker_at_half_speed_spins_as_long_as_it_works() {
 }
 
 #[test]
+fn of_a_worker_that_is_always_slow_the_spin_of_a_lever_is_told() {
+    let slow = LeverSetting {
+        speed: Some(0.8),
+        ..SHAM
+    };
+    let mut sim = Sim::closed(4, 1);
+    sim.event_ns = 10_000;
+    sim.speed = 0.5;
+    let ran = sim.set_at(0, slow).http1(after(0));
+    let totals = ran.last();
+    // Of 100 ms it works for 40, and a fifth of them is the lever's.
+    let worked_ns = (totals.events * 10_000) as f64;
+    assert!((0.9..1.01).contains(&(worked_ns / 4e7)), "{worked_ns}");
+    let spun_ns = totals.spun_ns as f64;
+    assert!((0.95..1.01).contains(&(spun_ns / 2e7)), "{spun_ns}");
+}
+
+#[test]
 fn a_longer_form_is_sent_while_a_lever_asks_for_it() {
     let padded = LeverSetting { form: 2, ..SHAM };
     let ran = in_turn(Sim::closed(2, 1), &[SHAM, padded, SHAM]).http1(after(4 * MS));
