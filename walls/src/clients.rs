@@ -83,7 +83,7 @@ impl Slow {
             // What spins leaves others of its processor nothing, so each has its part.
             SlowedBy::Spin => Ok(Slow {
                 groups: groups(hosts, PERIOD_US / 5)?,
-                told: last.first().map(|host| (host.clone(), "--speed 5%")),
+                told: last.first().map(|host| (host.clone(), "--client-speed 5%")),
             }),
         }
     }
@@ -168,7 +168,7 @@ mod tests {
         let folder = PathBuf::from("/no/such/group");
         let slow = Slow {
             groups: vec![("h2".to_owned(), Group { folder })],
-            told: Some(("h2".to_owned(), "--speed 5%")),
+            told: Some(("h2".to_owned(), "--client-speed 5%")),
         };
         let script = slow.script(Path::new("/bin/wallfinder"));
         let lines: Vec<&str> = script.lines().collect();
@@ -176,7 +176,7 @@ mod tests {
             lines[1..],
             [
                 "[ \"$(hostname)\" != h2 ] || echo $$ >'/no/such/group/cgroup.procs' || exit 1",
-                "[ \"$(hostname)\" != h2 ] || exec '/bin/wallfinder' agent --stdio --speed 5%",
+                "[ \"$(hostname)\" != h2 ] || exec '/bin/wallfinder' agent --stdio --client-speed 5%",
                 "exec '/bin/wallfinder' agent --stdio",
             ]
         );

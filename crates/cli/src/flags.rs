@@ -266,14 +266,14 @@ pub(crate) struct AgentFlags {
     /// Leave its loads this much of their speed, such as 5%, for the rest of which workers spin: shows what a slow client
     /// does to a load of several.
     #[arg(long, value_name = "SHARE", value_parser = share)]
-    pub(crate) speed: Option<f64>,
+    pub(crate) client_speed: Option<f64>,
 
     /// Keep results of loads in this folder until their controller has them on disk.
     #[arg(long, value_name = "FOLDER", hide = true)]
     pub(crate) results: Option<PathBuf>,
 
     /// End every agent of this host; each puts back what it changed.
-    #[arg(long, conflicts_with_all = ["grant", "target", "subject", "speed"])]
+    #[arg(long, conflicts_with_all = ["grant", "target", "subject", "client_speed"])]
     pub(crate) stop: bool,
 }
 

@@ -25,9 +25,9 @@ pub(crate) struct WorkerPlan {
     pub(crate) spare: u32,
     /// Those of them that make more in flight.
     pub(crate) more: u32,
-    /// Whether it is kept on a processor and has all of it: then polling takes time from no other thread, and none that a
-    /// quota counts.
-    pub(crate) pinned: bool,
+    /// Whether it polls before a request is to be sent: it is kept on a processor, so that this takes time from no other
+    /// thread, and no quota counts it.
+    pub(crate) polls: bool,
     /// Requests that this worker may make, where the load counts them.
     pub(crate) requests: Option<u64>,
     /// The whole load.

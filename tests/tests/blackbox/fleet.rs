@@ -321,7 +321,7 @@ impl Quotas {
              if [ -e $d/cpu.max ]; then echo {quota_us} 20000 >$d/cpu.max\n\
              else echo 20000 >$d/cpu.cfs_period_us; echo {quota_us} >$d/cpu.cfs_quota_us; fi\n\
              echo $$ >$d/cgroup.procs;;\nesac\n\
-             [ $(hostname) != {slow} ] || set -- --speed 5%\nexec {} agent --stdio \"$@\"\n",
+             [ $(hostname) != {slow} ] || set -- --client-speed 5%\nexec {} agent --stdio \"$@\"\n",
             hosts.join(" "),
             binary().display()
         );

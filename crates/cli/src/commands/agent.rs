@@ -42,10 +42,10 @@ pub(crate) fn agent(flags: &AgentFlags) -> Result<(), Failed> {
     let mut log = HostLog(open_log());
     let names: Vec<String> = grants.iter().map(Grant::to_string).collect();
     log.line(&format!("an agent begins, and grants {}", names.join(", ")));
-    if let Some(speed) = flags.speed {
+    if let Some(speed) = flags.client_speed {
         let percent = speed * 100.0;
         log.line(&format!(
-            "its loads have {percent} % of their speed: --speed"
+            "its loads have {percent} % of their speed: --client-speed"
         ));
     }
     let targets = flags.target.clone();
@@ -65,7 +65,7 @@ pub(crate) fn agent(flags: &AgentFlags) -> Result<(), Failed> {
         may_load: Box::new(move |address| may_load(address, &targets)),
         subjects: flags.subject.iter().cloned().collect(),
         results,
-        speed: flags.speed.unwrap_or(1.0),
+        speed: flags.client_speed.unwrap_or(1.0),
     };
     let served = serve(io::stdin(), io::stdout(), permits, &mut log);
     log.line(&match &served {
@@ -112,9 +112,9 @@ fn joined(path: &Path, flags: &AgentFlags) -> Result<(), Failed> {
     );
     let subject = |(name, command): &(String, String)| format!("{name}={command}");
     more("--subject", flags.subject.iter().map(subject).collect());
-    let speed = flags.speed.iter();
+    let speed = flags.client_speed.iter();
     let speed = speed.map(|share| format!("{}%", share * 100.0));
-    more("--speed", speed.collect());
+    more("--client-speed", speed.collect());
     let results = flags.results.clone().or_else(results_folder);
     more(
         "--results",

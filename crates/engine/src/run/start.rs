@@ -162,8 +162,6 @@ pub(super) fn worker_plans(spec: &StepSpec) -> Vec<WorkerPlan> {
     let mix = spec.request.mix().map(|mix| Arc::new(mix.clone()));
     // By us, or from outside (taskset).
     let pinned = !spec.cpus.is_empty() || process::allowed_cpus().len() == 1;
-    // Time that a quota counts is not polled away.
-    let pinned = pinned && !spec.under_quota;
     let plan = |worker| {
         let here = Share {
             nth: worker,
@@ -178,7 +176,7 @@ pub(super) fn worker_plans(spec: &StepSpec) -> Vec<WorkerPlan> {
             connections: own(spec.load.connections) + spare,
             spare,
             more: own(spec.spare_connections),
-            pinned,
+            polls: pinned && !spec.under_quota,
             share: spec.share.of_worker(worker, workers),
             turns: Turns::of_worker(spec.share, spec.slots.as_ref(), (worker, workers)),
             requests: requests.map(|whole| here.of(whole)),

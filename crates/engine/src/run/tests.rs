@@ -123,7 +123,7 @@ fn a_worker_polls_where_it_has_a_processor_and_no_quota() {
             under_quota,
             ..spec_of(Load::closed(4), &request)
         };
-        worker_plans(&spec).iter().all(|plan| plan.pinned)
+        worker_plans(&spec).iter().all(|plan| plan.polls)
     };
     assert!(polls(false) && !polls(true));
 }

@@ -42,7 +42,7 @@ pub(super) struct Sim {
     /// What is sent, where it is not one request.
     pub(super) mix: Option<Arc<Mix>>,
     pub(super) spare: u32,
-    pub(super) pinned: bool,
+    pub(super) polls: bool,
     /// What is left of the worker's speed.
     pub(super) speed: f64,
     pub(super) event_ns: u64,
@@ -74,7 +74,7 @@ impl Sim {
             seed: 1,
             mix: None,
             spare: 0,
-            pinned: false,
+            polls: false,
             speed: 1.0,
             event_ns: 0,
             stalls: BTreeMap::new(),
@@ -182,7 +182,7 @@ impl Sim {
             connections: self.load.connections + self.spare,
             spare: self.spare,
             more: self.spare,
-            pinned: self.pinned,
+            polls: self.polls,
             requests: self.load.stop.requests,
             load: self.load,
             mix: self.mix.clone(),

@@ -169,7 +169,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
         if self.admission.could_send(self.ledger.counters.in_flight) {
             timers.set_if(Timer::Resend, self.admission.next_resend_ns());
             let intended_ns = self.admission.next_intended_ns();
-            let margin_ns = if self.plan.pinned { POLL_BEFORE_NS } else { 0 };
+            let margin_ns = if self.plan.polls { POLL_BEFORE_NS } else { 0 };
             let wake = |intended_ns: u64| self.zero_ns + intended_ns.saturating_sub(margin_ns);
             timers.set_if(Timer::IntendedStart, intended_ns.map(wake));
         }

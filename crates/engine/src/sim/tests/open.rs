@@ -94,7 +94,7 @@ fn a_stall_shows_in_every_request_that_was_to_start_meanwhile() {
 #[test]
 fn a_worker_with_a_processor_to_itself_polls_before_a_request() {
     let mut sim = Sim::open(2, 100.0).lasting(95 * MS);
-    sim.pinned = true;
+    sim.polls = true;
     let ran = sim.http1(after(MS));
     // Not before the first, which starts at zero.
     assert_eq!(ran.last().polled_ns, 9 * 200_000);
