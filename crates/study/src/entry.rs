@@ -400,9 +400,11 @@ impl Fields {
 fn load(fields: &mut Fields, step: &Step) {
     let load = &step.load;
     fields.number("connections", Some(f64::from(load.connections)));
-    fields.number("depth", Some(f64::from(load.in_flight_per_connection)));
-    fields.number("in_flight_max", Some(load.in_flight_bound() as f64));
-    fields.number("in_flight", Some(step.in_flight_mean).filter(|n| *n > 0.0));
+    // Of a driver that keeps its depth to itself nothing is known.
+    let told = |number: f64| Some(number).filter(|number| *number > 0.0);
+    fields.number("depth", told(f64::from(load.in_flight_per_connection)));
+    fields.number("in_flight_max", told(load.in_flight_bound() as f64));
+    fields.number("in_flight", told(step.in_flight_mean));
     fields.number("throughput", Some(step.throughput));
     fields.number("fairness", step.fairness);
     fields.number("client.hosts", Some(step.clients.len().max(1) as f64));
