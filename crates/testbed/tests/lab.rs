@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use helper::steps::{Steps, no_privilege, things_of};
 use helper::{one_of_three, shim, wait_until};
 use wallfinder_sys::namespace::{enter_netns, netns_id};
+use wallfinder_testbed::driver::{DriveOptions, Driver, DriverSpec};
 use wallfinder_testbed::lab::{Direction, Lab, standing};
 use wallfinder_testbed::tune::{Interface, Tuning};
 
@@ -110,6 +111,33 @@ fn a_link_keeps_its_rate_and_a_squeezed_one_its_share() {
     drop(down);
     lab.remove().unwrap();
     assert!(paths.iter().all(|path| !path.exists()), "left: {paths:?}");
+}
+
+#[test]
+fn a_driver_is_in_the_network_of_the_thread_that_starts_it() {
+    if no_privilege() {
+        return;
+    }
+    let lab = Lab::lay("20mbit".parse().unwrap(), None, &shim()).unwrap();
+    let seen = || {
+        let spec = DriverSpec::parse("sh -c 'readlink /proc/self/ns/net >&2' {url}").unwrap();
+        let mut options = DriveOptions::new("http://127.0.0.1:9/", &spec);
+        options.shim = shim();
+        let driver = Driver::start(&spec, options).unwrap();
+        driver.wait().stderr.trim().to_owned()
+    };
+    let named = |path: Option<&Path>| format!("net:[{}]", netns_id(path).unwrap());
+    let of_client = std::thread::scope(|scope| {
+        // Whoever starts children has done so before.
+        assert_eq!(seen(), named(None));
+        let there = scope.spawn(|| {
+            enter_netns(lab.client_netns()).unwrap();
+            seen()
+        });
+        there.join().unwrap()
+    });
+    assert_eq!(of_client, named(Some(lab.client_netns())));
+    assert_eq!(seen(), named(None));
 }
 
 /// A server on the lab's host that gives back what each connection sends, until the closure,

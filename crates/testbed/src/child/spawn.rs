@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::{Deserialize, Serialize};
+use wallfinder_sys::namespace::Netns;
 
 pub(crate) use super::capture::{Capture, Keep};
 use super::hearing::Hearing;
@@ -308,17 +309,23 @@ fn command(spec: &ChildSpec<'_>, control: OwnedFd) -> Command {
     command
 }
 
-type Birth = (Command, SyncSender<io::Result<std::process::Child>>);
+/// What is to be started, in which network, and who hears of it.
+type Birth = (
+    Command,
+    Option<Netns>,
+    SyncSender<io::Result<std::process::Child>>,
+);
 
 /// Forks on a thread that lives as long as this process, since the kernel's death signal
-/// is tied to the thread that forked.
+/// is tied to the thread that forked; in the network namespace of the thread that calls.
 pub(super) fn in_nursery(command: Command) -> io::Result<std::process::Child> {
     static NURSERY: OnceLock<Option<Sender<Birth>>> = OnceLock::new();
     let nursery = NURSERY.get_or_init(|| {
         let (births, asked) = channel::<Birth>();
         let run = move || {
-            for (mut command, answer) in asked {
-                let _ = answer.send(command.spawn());
+            let home = own_netns();
+            for (command, netns, answer) in asked {
+                let _ = answer.send(born(command, netns.as_ref(), home.as_ref()));
             }
         };
         let thread = std::thread::Builder::new().name("nursery".into());
@@ -327,6 +334,30 @@ pub(super) fn in_nursery(command: Command) -> io::Result<std::process::Child> {
     let gone = || io::Error::other("the thread that starts children is gone");
     let (answer, answered) = sync_channel(1);
     let births = nursery.as_ref().ok_or_else(gone)?;
-    births.send((command, answer)).map_err(|_| gone())?;
+    let birth = (command, own_netns(), answer);
+    births.send(birth).map_err(|_| gone())?;
     answered.recv().map_err(|_| gone())?
+}
+
+/// The calling thread's; `None` where the kernel has none.
+fn own_netns() -> Option<Netns> {
+    Netns::open(Path::new("/proc/thread-self/ns/net")).ok()
+}
+
+/// Starts it in a network namespace, and comes home.
+fn born(
+    mut command: Command,
+    netns: Option<&Netns>,
+    home: Option<&Netns>,
+) -> io::Result<std::process::Child> {
+    let (Some(netns), Some(home)) = (netns, home) else {
+        return command.spawn();
+    };
+    if netns.id()? == home.id()? {
+        return command.spawn();
+    }
+    netns.enter()?;
+    let born = command.spawn();
+    home.enter()?;
+    born
 }
