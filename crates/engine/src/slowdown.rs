@@ -16,7 +16,7 @@ const SPIN_NS_MIN: f64 = 20_000.0;
 
 impl Slowdown {
     /// At most so much of the worker's speed is left from now on, by the CPU time of its thread: of that which it has all
-    /// the time, what a lever leaves. `None`: there is no lever; it is needed for neither.
+    /// the time, what a lever leaves, where there is one. `None`: there is nothing to spin for, or to keep accounts of.
     pub(crate) fn to(always: f64, lever: Option<f64>, cpu_ns: u64) -> Option<Slowdown> {
         if always == 1.0 && lever.is_none() {
             return None;
@@ -60,14 +60,16 @@ mod tests {
 
     use super::*;
 
+    /// A clock that goes on by 100 ns whenever it is read.
+    fn read(cpu: &Cell<u64>) -> u64 {
+        cpu.set(cpu.get() + 100);
+        cpu.get()
+    }
+
     #[test]
     fn a_worker_at_half_speed_spins_as_long_as_it_works() {
-        // A clock that goes on by 100 ns whenever it is read.
         let cpu = Cell::new(0);
-        let read = || {
-            cpu.set(cpu.get() + 100);
-            cpu.get()
-        };
+        let read = || read(&cpu);
         let mut slow = Slowdown::to(1.0, Some(0.5), 0).expect("a lever needs it");
         let (mut worked_ns, mut spun_ns) = (0, 0);
         for _ in 0..200 {
@@ -87,10 +89,7 @@ mod tests {
     fn of_a_worker_that_is_always_slow_a_lever_is_answerable_for_its_part() {
         let work = |always: f64, lever: Option<f64>| {
             let cpu = Cell::new(0);
-            let read = || {
-                cpu.set(cpu.get() + 100);
-                cpu.get()
-            };
+            let read = || read(&cpu);
             let mut slow = Slowdown::to(always, lever, 0).expect("it is slow");
             let (mut worked_ns, mut of_lever_ns) = (0, 0);
             for _ in 0..200 {

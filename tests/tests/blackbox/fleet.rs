@@ -303,11 +303,16 @@ struct Quotas(Vec<PathBuf>);
 impl Quotas {
     /// So many percent of a processor for each of these hosts.
     fn of(lab: &Lab, hosts: &[&str], percent: u32) -> Option<Quotas> {
-        Quotas::with_a_slow_one(lab, hosts, percent, "none")
+        Quotas::with_a_slow_one(lab, hosts, percent, None)
     }
 
     /// The same, and of one of them the loads spin for 19 of 20 parts of their working time.
-    fn with_a_slow_one(lab: &Lab, hosts: &[&str], percent: u32, slow: &str) -> Option<Quotas> {
+    fn with_a_slow_one(
+        lab: &Lab,
+        hosts: &[&str],
+        percent: u32,
+        slow: Option<&str>,
+    ) -> Option<Quotas> {
         if !may_set_quotas() {
             return None;
         }
@@ -315,13 +320,16 @@ impl Quotas {
         let script = lab.settings.with_file_name("slow.sh");
         let quota_us = percent * 200;
         let folder = format!("wf-test-slow-{}", std::process::id());
+        let slows = slow.map_or(String::new(), |slow| {
+            format!("[ $(hostname) != {slow} ] || set -- --client-speed 5%\n")
+        });
         let text = format!(
             "#!/bin/sh\ncase \" {} \" in *\" $(hostname) \"*)\n\
              d={root}/{folder}-$(hostname)\nmkdir -p $d\n\
              if [ -e $d/cpu.max ]; then echo {quota_us} 20000 >$d/cpu.max\n\
              else echo 20000 >$d/cpu.cfs_period_us; echo {quota_us} >$d/cpu.cfs_quota_us; fi\n\
              echo $$ >$d/cgroup.procs;;\nesac\n\
-             [ $(hostname) != {slow} ] || set -- --client-speed 5%\nexec {} agent --stdio \"$@\"\n",
+             {slows}exec {} agent --stdio \"$@\"\n",
             hosts.join(" "),
             binary().display()
         );
@@ -362,7 +370,7 @@ fn the_client_host_that_its_own_spin_slows_is_named() {
     let _turn = alone();
     let Some(lab) = lab("") else { return };
     let hosts = ["h2", "h3", "h4"];
-    let Some(_quotas) = Quotas::with_a_slow_one(&lab, &hosts, 20, "h4") else {
+    let Some(_quotas) = Quotas::with_a_slow_one(&lab, &hosts, 20, Some("h4")) else {
         return;
     };
     // A fifth of a processor drives a third of it, where it does not spin.

@@ -51,6 +51,7 @@ use timers::{Timer, Timers};
 
 use crate::batching::Batching;
 use crate::mix::Script;
+use crate::slowdown::Slowdown;
 
 #[cfg(test)]
 pub(crate) use dialling::CONNECTING_MAX;
@@ -228,9 +229,9 @@ impl<W: Wire, I: Io> Worker<W, I> {
         let zero_ns = self.zero_ns;
         self.ledger.begin(zero_ns);
         self.publishing.at_ns = zero_ns;
-        self.publishing.cpu_ns = self.io.cpu_ns();
-        let cpu_ns = self.publishing.cpu_ns;
-        self.following.slowdown = crate::slowdown::Slowdown::to(self.plan.speed, None, cpu_ns);
+        let cpu_ns = self.io.cpu_ns();
+        self.publishing.cpu_ns = cpu_ns;
+        self.following.slowdown = Slowdown::to(self.plan.speed, None, cpu_ns);
         self.reach.begin(zero_ns);
         for conn in 0..self.plan.connections {
             let connection = self.connection(conn);

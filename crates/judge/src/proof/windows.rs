@@ -161,10 +161,10 @@ fn squeezed(condition: &Condition, window: &Window, unwashed: bool) -> Option<(K
     let of_several = condition.squeeze.is_none();
     let counts = |squeeze: &Squeeze| {
         let left = window.left_of(*squeeze, condition.retained);
-        let untouched = of_several && !SQUEEZED.contains(&left);
-        !(untouched
-            || window.without.contains(squeeze)
-            || unwashed && squeeze.takes() == Takes::InFlight)
+        let is_squeezed = !of_several || SQUEEZED.contains(&left);
+        is_squeezed
+            && !window.without.contains(squeeze)
+            && !(unwashed && squeeze.takes() == Takes::InFlight)
     };
     let mut squeezes: Vec<Squeeze> = condition.squeezes().filter(counts).collect();
     squeezes.sort_unstable();

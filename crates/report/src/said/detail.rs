@@ -11,10 +11,10 @@ use crate::words::join;
 
 /// Which of several client hosts were full. No host's name comes first, which is written as it is.
 pub(super) fn client_hosts(hosts: &[String], of: u32) -> String {
-    match hosts.len() {
-        all if all as u32 == of => format!("all {of} client hosts were full"),
-        1 => format!("of {of} client hosts {} was full", these(hosts)),
-        _ => format!("of {of} client hosts {} were full", these(hosts)),
+    let was = if hosts.len() == 1 { "was" } else { "were" };
+    match hosts.len() as u32 == of {
+        true => format!("all {of} client hosts {was} full"),
+        false => format!("of {of} client hosts {} {was} full", these(hosts)),
     }
 }
 

@@ -177,40 +177,37 @@ fn a_bound_of_requests_in_flight_is_lowered_and_raised() {
     assert_eq!(answered[2], 130);
 }
 
-#[test]
-fn a_worker_at_half_speed_spins_as_long_as_it_works() {
+/// Nanoseconds in which a worker worked, and in which it spun for a lever, of 100 ms: the speed that it has all the time, and
+/// what the lever leaves of it.
+fn worked_and_spun(always: f64, lever: f64) -> (f64, f64) {
     let slow = LeverSetting {
-        speed: Some(0.5),
+        speed: Some(lever),
         ..SHAM
     };
     let mut sim = Sim::closed(4, 1);
     // An event takes 10 µs of the worker.
     sim.event_ns = 10_000;
+    sim.speed = always;
     let ran = sim.set_at(0, slow).http1(after(0));
     let totals = ran.last();
-    let worked_ns = totals.events * 10_000;
-    let off = totals.spun_ns as f64 / worked_ns as f64 - 1.0;
+    ((totals.events * 10_000) as f64, totals.spun_ns as f64)
+}
+
+#[test]
+fn a_worker_at_half_speed_spins_as_long_as_it_works() {
+    let (worked_ns, spun_ns) = worked_and_spun(1.0, 0.5);
+    let off = spun_ns / worked_ns - 1.0;
     // Readings of the clock are work too, and 20 µs of spinning may be owed.
     assert!((-0.01..0.1).contains(&off), "{off}");
-    let all_ns = totals.spun_ns + worked_ns;
-    assert!((0.95..=1.01).contains(&(all_ns as f64 / 1e8)), "{all_ns}");
+    let all_ns = spun_ns + worked_ns;
+    assert!((0.95..=1.01).contains(&(all_ns / 1e8)), "{all_ns}");
 }
 
 #[test]
 fn of_a_worker_that_is_always_slow_the_spin_of_a_lever_is_told() {
-    let slow = LeverSetting {
-        speed: Some(0.8),
-        ..SHAM
-    };
-    let mut sim = Sim::closed(4, 1);
-    sim.event_ns = 10_000;
-    sim.speed = 0.5;
-    let ran = sim.set_at(0, slow).http1(after(0));
-    let totals = ran.last();
+    let (worked_ns, spun_ns) = worked_and_spun(0.5, 0.8);
     // Of 100 ms it works for 40, and a fifth of them is the lever's.
-    let worked_ns = (totals.events * 10_000) as f64;
     assert!((0.9..1.01).contains(&(worked_ns / 4e7)), "{worked_ns}");
-    let spun_ns = totals.spun_ns as f64;
     assert!((0.95..1.01).contains(&(spun_ns / 2e7)), "{spun_ns}");
 }
 
