@@ -54,8 +54,8 @@ const AHEAD: Duration = Duration::from_millis(60);
 const AHEAD_ROUND_TRIPS: u64 = 4;
 /// Hosts whose window is over wait so long for the others'.
 const CLOSE_WAIT_MAX: Duration = Duration::from_millis(700);
-/// A part that is shorter than this share of the window ended early.
-const WHOLE_MIN: f64 = 0.98;
+/// A part whose window ends by more than this share of it before the planned end ended early.
+const SHORT_MAX: f64 = 0.02;
 /// The edges of a window that hosts tell of.
 const EDGES: [Edge; 2] = [Edge::Open, Edge::Close];
 /// What hosts are weighed by: against answers as small as these, for so long.
@@ -846,9 +846,8 @@ impl Driving<'_, '_> {
             let (measured, lost) = match member.ended {
                 // What it measured came in the end, whatever was thought of it.
                 Some(measured) => {
-                    let own = measured.window_to_ns - measured.window_from_ns;
                     let is_whole =
-                        is_cut || ends_by_itself || own as f64 >= WHOLE_MIN * window_ns as f64;
+                        is_cut || ends_by_itself || lasted(&self.spec.load, measured.window_to_ns);
                     let early = || LostClient {
                         why: "its load ended early: its controller was not heard for a while"
                             .to_owned(),
@@ -871,6 +870,15 @@ impl Driving<'_, '_> {
         });
         merge::merged(parts.collect(), self.told_intervals, self.zero_ns)
     }
+}
+
+/// Whether a window that ended there, from zero, lasted to its planned end. One that only began late, on a host that was
+/// busy, did.
+fn lasted(load: &Load, window_to_ns: u64) -> bool {
+    let window_ns = load.stop.after.0;
+    let end_ns = load.warmup.0.saturating_add(window_ns);
+    let short_ns = end_ns.saturating_sub(window_to_ns);
+    short_ns as f64 <= SHORT_MAX * window_ns as f64
 }
 
 fn why_of(error: EngineError) -> String {

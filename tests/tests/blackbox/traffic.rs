@@ -713,7 +713,8 @@ fn what_is_imported_runs_as_it_is() {
             &asked[..asked.len().min(9)]
         );
     }
-    let recorded = ["run", &url, "--replay", har, "-c", "2", "-q"];
+    // On two, what is late on a busy machine goes out side by side, and the server hears it in any order.
+    let recorded = ["run", &url, "--replay", har, "-c", "1", "-q"];
     place.run(&recorded).ends_with(0);
     let wanted = [
         "GET /index.html",

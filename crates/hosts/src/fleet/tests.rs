@@ -337,6 +337,20 @@ fn a_log_that_does_not_begin_again_ends_a_load_and_no_host_is_lost() {
 }
 
 #[test]
+fn a_part_is_short_by_its_end_and_not_by_where_its_window_began() {
+    let mut load = Load::closed(4);
+    load.warmup = Nanos::from_millis(300);
+    load.stop.after = Nanos::from_secs(4);
+    // Of 4 s that begin half a second late on a busy host.
+    let begins_late_to_ns = 4_300_000_000;
+    assert!(lasted(&load, begins_late_to_ns) && lasted(&load, 4_230_000_000));
+    assert!(!lasted(&load, 4_210_000_000));
+    // A counted load ends when it may, which is asked before.
+    load.stop.after = Nanos(u64::MAX);
+    assert!(!lasted(&load, begins_late_to_ns));
+}
+
+#[test]
 fn an_open_loop_is_dealt_start_by_start_and_begins_at_one_instant() {
     let (fleet, mut spec) = fleet(3, None, OnLostClient::Mark);
     spec.load.arrival = Arrival::Constant {
