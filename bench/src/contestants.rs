@@ -161,7 +161,7 @@ impl Contestant {
             return Err("it races where mixes are sent".into());
         }
         let is_ours = is_whole_tool || self == Contestant::WallfinderFixed;
-        if is_of_mixes && pipelined && !is_ours {
+        if is_of_mixes && pipelined && !is_ours && self != Contestant::Wrk {
             return Err("it does not pipeline mixes".into());
         }
         let mixes = tools.bench.join("mixes");
@@ -247,6 +247,7 @@ impl Contestant {
                 if is_of_mixes {
                     command.arg("-s").arg(mixes.join("ten.lua"));
                     command.args([&url, "--"]).arg(mixes.join("terms.csv"));
+                    command.arg(&depth);
                 } else if pipelined {
                     command.arg("-s").arg(tools.bench.join("pipeline.lua"));
                     command.args([&url, "--", &depth]);

@@ -181,7 +181,10 @@ pub const SCENARIOS: [Scenario; 12] = [
         path: "/simple?r=0&q=abcdefgh",
         connections: 100,
         depth: 100,
-        aims: &[aim(Contestant::WallfinderFixed, 1.10)],
+        aims: &[
+            aim(Contestant::WallfinderFixed, 1.10),
+            aim(Contestant::Wrk, 0.50),
+        ],
     },
     Scenario {
         name: "defaults-1",

@@ -22,7 +22,7 @@ pub use binary::{Ran, Running, binary, subjects};
 pub use double::{Conversation, Double, Seen, free_port};
 pub use place::{Place, json_at};
 pub use processes::{alive, comm, descendants, end_soon, listens_on, own_ip, until};
-pub use record::{assert_balanced, ratio_of, squeezed, stolen};
+pub use record::{assert_balanced, ratio_of, squeezed, stolen, until_prompt};
 pub use served::Served;
 pub use traces::{network, processes_with, stopped, things_of_ours};
 pub use turns::{Turn, alone, busily, quietly, together};

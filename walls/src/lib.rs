@@ -18,6 +18,7 @@ pub mod alone;
 pub mod beside;
 pub mod catalogue;
 pub mod clients;
+pub mod costs;
 pub mod elsewhere;
 pub mod find;
 pub mod found;

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use wallfinder_model::record::{Cost, Costs};
 use wallfinder_model::verdict::{How, Wall};
 
+use crate::costs::{self, CostsTold};
 use crate::found::{Found, Span};
-use crate::scenario::{Check, Expect, Of, Scenario, Told};
+use crate::scenario::{Check, Expect, Scenario, Told};
 
 /// Of those answered, this share must be right.
 pub const RIGHT_MIN: f64 = 0.95;
@@ -155,9 +155,6 @@ fn holds(check: &Check, found: &Found) -> bool {
         }
         Check::P99AtLeastMs(least) => found.p99_ms.is_some_and(|ms| ms >= *least),
         Check::Unproved => found.wall == Wall::Inconclusive || found.how < How::Proved,
-        Check::Share { name, of, truth } => {
-            share(found, name, *of).is_some_and(|share| (share - truth).abs() <= 0.1 * truth)
-        }
         Check::Pairs(pairs) => {
             let mut named: Vec<&[String; 2]> = found
                 .interference
@@ -176,33 +173,10 @@ fn holds(check: &Check, found: &Found) -> bool {
             let mut named = found.interference.iter().flat_map(|pair| &pair.functions);
             named.any(|name| name.contains(function))
         }
-        Check::Added { name, over, us } => added(found, name, over)
-            .is_some_and(|(added, half)| (added - us * 1e3).abs() <= 0.1 * us * 1e3 + half),
-    }
-}
-
-fn costs(found: &Found, name: &str) -> Option<Costs> {
-    found.kind(name)?.costs
-}
-
-fn share(found: &Found, name: &str, of: Of) -> Option<f64> {
-    match of {
-        Of::Server => costs(found, name).map(|costs| costs.server.share),
-        Of::Held => costs(found, name)?.held.map(|held| held.share),
-        Of::Backend => costs(found, name)?.backend.map(|backend| backend.share),
-        Of::Bytes => {
-            let all: u64 = found.kinds.iter().map(|kind| kind.wire_bytes).sum();
-            let own = found.kind(name)?;
-            (all > 0).then(|| own.wire_bytes as f64 / all as f64)
+        Check::Share { .. } | Check::Added { .. } => {
+            costs::holds(check, found).is_some_and(|holds| holds)
         }
     }
-}
-
-/// What one takes more than the other, in nanoseconds, and the half of both intervals.
-fn added(found: &Found, name: &str, over: &str) -> Option<(f64, f64)> {
-    let (one, other) = (costs(found, name)?.server, costs(found, over)?.server);
-    let half = |cost: Cost| (cost.high - cost.low) / 2.0;
-    Some((one.each - other.each, half(one) + half(other)))
 }
 
 /// Whether the detail is what it should be.
@@ -259,6 +233,15 @@ fn by_scenario<'o>(
         }
     }
     all
+}
+
+/// What each run of each scenario found.
+fn found_by_scenario(outcomes: &[Outcome]) -> impl Iterator<Item = (&str, Vec<Option<&Found>>)> {
+    let runs = by_scenario(outcomes).into_iter();
+    runs.map(|(name, runs)| {
+        let found = runs.into_iter().map(|run| run.found.as_ref().ok());
+        (name, found.collect())
+    })
 }
 
 /// Whether what came is within the interval of what was told.
@@ -424,6 +407,8 @@ pub struct Score {
     pub next_rmse: Option<f64>,
     /// What was told of requests half as dear: of each scenario, and then of all.
     pub what_if: Vec<WhatIf>,
+    /// What was told of the costs of requests: of each scenario, and then of all.
+    pub costs: Vec<CostsTold>,
     /// Scenarios that ran more than once.
     pub repeats: Vec<Repeats>,
     /// Runs that took longer than their effort may.
@@ -482,6 +467,7 @@ impl Score {
             next_told: errors.len(),
             next_rmse: (!errors.is_empty()).then(|| mean_square.sqrt()),
             what_if: WhatIf::all(&halves),
+            costs: CostsTold::all(found_by_scenario(outcomes)),
             repeats: Repeats::of(outcomes),
             slow: count(&|outcome| outcome.seconds > within.as_secs_f64()),
         }
@@ -561,6 +547,8 @@ impl Score {
 
 #[cfg(test)]
 mod tests {
+    use wallfinder_model::record::{Cost, Costs};
+
     use super::*;
     use crate::found::{Gain, Kind, Next};
     use crate::suite::scenarios;
@@ -769,6 +757,50 @@ mod tests {
             missed.contains(&"requests half as dear are off by 8.5 % RMSE".to_owned()),
             "{missed:?}"
         );
+    }
+
+    #[test]
+    fn costs_that_windows_tell_are_counted_by_scenario_beside_what_they_are() {
+        let cost = |each: f64, share: f64| Costs {
+            server: Cost {
+                each,
+                low: each - 20e3,
+                high: each + 20e3,
+                share,
+                share_low: share - 0.01,
+                share_high: share + 0.01,
+            },
+            client: None,
+            backend: None,
+            held: None,
+        };
+        let kind = |name: &str, costs| Kind {
+            name: name.to_owned(),
+            wire_bytes: 0,
+            costs: Some(costs),
+            functions: Vec::new(),
+            half_as_dear: None,
+        };
+        let mut told = outcome("routes-cpu", Mark::Right);
+        told.found = Ok(Found {
+            // Of 500 more the one is told as 490, of 60 as 90; the share is 0.505, and told as 0.54.
+            kinds: vec![
+                kind("light", cost(45e3, 0.28)),
+                kind("middle", cost(135e3, 0.2)),
+                kind("dear", cost(535e3, 0.54)),
+            ],
+            ..found(Wall::ServerCpu)
+        });
+        let untold = outcome("routes-cpu", Mark::Wrong);
+        let score = Score::of(&[told, untold, outcome("spin-200us", Mark::Right)], MINUTES);
+        let counted = CostsTold {
+            scenario: "routes-cpu".to_owned(),
+            asked: 6,
+            told: 3,
+            near: 2,
+            held: 1,
+        };
+        assert_eq!(score.costs, [counted]);
     }
 
     #[test]

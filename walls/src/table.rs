@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use wallfinder_model::verdict::How;
 
+use crate::costs::CostsTold;
 use crate::found::Found;
 use crate::scenario::{Expect, Scenario, Told};
 use crate::score::{Outcome, Repeats, Score, WhatIf};
@@ -143,6 +144,10 @@ pub fn score(score: &Score) -> String {
         .what_if
         .iter()
         .for_each(|what_if| text += &halved(what_if));
+    score
+        .costs
+        .iter()
+        .for_each(|costs| text += &costs_told(costs));
     if score.asked_again > 0 {
         let n = score.asked_again;
         let _ = writeln!(text, "asked again for want of an answer: {n}");
@@ -171,6 +176,27 @@ pub fn score(score: &Score) -> String {
     text
 }
 
+fn costs_told(costs: &CostsTold) -> String {
+    let CostsTold {
+        scenario,
+        asked,
+        told,
+        near,
+        held,
+    } = costs;
+    format!(
+        "costs of requests, {}: {told} of {asked} told, {near} within a tenth of what they are, intervals held {held}\n",
+        of_which(scenario),
+    )
+}
+
+fn of_which(scenario: &str) -> &str {
+    match scenario {
+        "" => "all of them",
+        name => name,
+    }
+}
+
 /// A mean with twice its error says whether there is a bias.
 fn halved(what_if: &WhatIf) -> String {
     let WhatIf {
@@ -182,10 +208,7 @@ fn halved(what_if: &WhatIf) -> String {
         rmse,
         held,
     } = what_if;
-    let of = match scenario.as_str() {
-        "" => "all of them",
-        name => name,
-    };
+    let of = of_which(scenario);
     let spread = match mean_error.is_finite() {
         true => format!(" ± {:.1}", 200.0 * mean_error),
         false => String::new(),

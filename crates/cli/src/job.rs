@@ -12,7 +12,7 @@ use wallfinder_model::Scenario;
 use wallfinder_model::scenario::Reference;
 use wallfinder_scenario::check::check;
 use wallfinder_scenario::{Fault, ScenarioFile};
-use wallfinder_sys::file::{self, Source};
+use wallfinder_sys::file::{self, Source, Unread};
 use wallfinder_testbed::child::RunAs;
 use wallfinder_traffic::{DATA_BYTES_MAX, TrafficFile};
 
@@ -213,7 +213,12 @@ impl Values {
             DATA_BYTES_MAX,
             file::PATIENCE,
         );
-        let bytes = read.map_err(|error| format!("{}: {error}", path.display()))?;
+        let way_out = |error: &Unread| match error {
+            Unread::TooLong { .. } => "; split it, or take a part of it",
+            _ => "",
+        };
+        let named = |error: Unread| format!("{}: {error}{}", path.display(), way_out(&error));
+        let bytes = read.map_err(named)?;
         if !path.is_file() {
             pipes.insert(path.to_owned(), bytes.clone());
         }

@@ -107,19 +107,23 @@ fn driver_spec(
     Ok(spec.as_whom(run_as))
 }
 
-/// What a load leaves out of the log that it replays, for it ends before, in words.
-pub(crate) fn cut_off(load: &Load) -> Option<String> {
-    let Arrival::Replay {
-        over, again: false, ..
-    } = load.arrival
-    else {
+/// What a load leaves out of the log that it replays, for it ends before the first pass over it does, in words.
+pub(crate) fn cut_off(load: &Load, request: &Exchange) -> Option<String> {
+    let Arrival::Replay { over, again, .. } = load.arrival else {
         return None;
     };
-    (load.stop.after < over).then(|| {
+    let at_ns = &request.mix()?.replay.as_ref()?.at_ns;
+    let lasts_ns = load.warmup.0.saturating_add(load.stop.after.0);
+    let left_out = at_ns.len() - at_ns.partition_point(|at_ns| *at_ns <= lasts_ns);
+    (left_out > 0).then(|| {
         format!(
-            "The replay ends after {}, and the log goes on until {}: -d says how long it may last.",
-            number::rough(load.stop.after.0),
-            number::rough(over.0)
+            "The replay ends after {}{}, and the log goes on until {}: {} of its {} requests are left out. -d says how long \
+             it may last.",
+            number::rough(lasts_ns),
+            if again { " of its first pass" } else { "" },
+            number::rough(over.0),
+            number::whole(left_out as u64),
+            number::whole(at_ns.len() as u64)
         )
     })
 }
@@ -231,5 +235,46 @@ pub(crate) fn plan(command: &str, job: &Job, orders: &[StepOrder], placement: &P
         link: scenario.link.lay.clone(),
         effort: None,
         study: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use wallfinder_wire::Request;
+    use wallfinder_wire::mix::{Mix, Replay};
+
+    use super::*;
+
+    #[test]
+    fn what_a_replay_leaves_out_of_its_first_pass_is_counted() {
+        // Five requests, one each second.
+        let at_ns: Vec<u64> = (0..5).map(|second| second * 1_000_000_000).collect();
+        let said = |warmup: u64, lasts: u64, again: bool| {
+            let mut mix = Mix::of_requests([("a", 1, Request::get("h", "/"))]);
+            mix.replay = Some(Replay {
+                at_ns: at_ns.clone(),
+                flows: vec![0; 5],
+                again_after_ns: again.then_some(5_000_000_000),
+            });
+            let mut load = Load::closed(1);
+            load.arrival = Arrival::Replay {
+                requests: 5,
+                over: Nanos::from_secs(4),
+                speed: 1.0,
+                again,
+            };
+            load.warmup = Nanos::from_secs(warmup);
+            load.stop.after = Nanos::from_secs(lasts);
+            cut_off(&load, &Exchange::Mix(Box::new(mix)))
+        };
+        for again in [false, true] {
+            let text = said(0, 2, again).expect("it is cut");
+            assert!(text.contains("2 of its 5 requests are left out"), "{text}");
+            assert_eq!(text.contains("of its first pass"), again, "{text}");
+            let warm = said(1, 2, again).expect("it is cut");
+            assert!(warm.contains("1 of its 5 requests"), "{warm}");
+            assert_eq!(said(0, 4, again), None);
+            assert_eq!(said(0, 9, again), None);
+        }
     }
 }

@@ -6,20 +6,21 @@
 //!
 //! A flag counts where it was given. One that contradicts what the file says takes its place.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use wallfinder_model::scenario::{Deal, Io, OnLostClient, Probe, Telling, TlsVersion};
-use wallfinder_model::traffic::{Replay, Traffic};
+use wallfinder_model::traffic::{Data, Replay, Traffic};
 use wallfinder_model::{Decode, Effort, Nanos, Scenario};
 use wallfinder_scenario::change::with_path;
 use wallfinder_scenario::{Fault, FileError, ScenarioFile};
-use wallfinder_sys::file::{self, Source};
+use wallfinder_sys::file::{self, Source, Unread};
 use wallfinder_sys::process;
 use wallfinder_testbed::redact::{HIDDEN, is_telling};
-use wallfinder_traffic::{TrafficFile, of_urls};
+use wallfinder_traffic::{TRAFFIC_BYTES_MAX, TrafficFile, of_urls};
 
 use crate::exit::{self, Failed};
 use crate::flags::{
@@ -35,6 +36,8 @@ use crate::secrets;
 const REPLAY_AT_MOST: Nanos = Nanos::from_secs(3600);
 /// Longest scenario file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Most secrets in the rows of a traffic file itself: each is looked for in all that is written.
+const SECRET_CELLS_MAX: usize = 2_000;
 
 /// A command's scenario, and what is around it.
 pub(crate) struct Resolved {
@@ -107,9 +110,9 @@ fn own_of_run(given: &Given<'_>, flags: &RunFlags, scenario: &mut Scenario) {
             }),
             ..Traffic::default()
         };
-        // It ends by itself, and what begins it is no start of a server's.
+        // It ends with its log, and what begins it is no start of a server's.
         let load = &mut scenario.load;
-        if !flags.again && !given.is("duration") {
+        if !given.is("duration") {
             load.duration = REPLAY_AT_MOST;
         }
         if !given.is("warmup") {
@@ -286,16 +289,20 @@ fn traffic(flags: &TargetFlags) -> Result<(Option<Traffic>, Option<TrafficFile>)
     let text = |path: &Path| {
         let read = file::read_text(
             Source::FileOrPipe(path.into()),
-            FILE_BYTES_MAX,
+            TRAFFIC_BYTES_MAX,
             file::PATIENCE,
         );
-        read.map_err(|error| Failed::usage(format!("{} cannot be read: {error}", path.display())))
+        read.map_err(|error| unread(path, &error))
     };
     match (&flags.traffic, &flags.urls_from) {
         (Some(path), _) => {
             let text = text(path)?;
             let file = TrafficFile::parse(&path.display().to_string(), &text)
                 .map_err(|error| refused(&error, &text))?;
+            let fault = too_many_secrets(&file.traffic);
+            if let Some(error) = fault.and_then(|fault| file.error(&fault)) {
+                return Err(refused(&error, &text));
+            }
             if file.traffic.is_empty() {
                 return Err(Failed::usage(format!(
                     "{}: it has no [[request]] and no [[session]]",
@@ -304,11 +311,38 @@ fn traffic(flags: &TargetFlags) -> Result<(Option<Traffic>, Option<TrafficFile>)
             }
             Ok((Some(file.traffic.clone()), Some(file)))
         }
-        (None, Some(path)) => of_urls(&text(path)?)
+        (None, Some(path)) => of_urls(&text(path)?, &is_telling)
             .map(|traffic| (Some(traffic), None))
             .map_err(|why| Failed::usage(format!("--urls-from {}: {why}", path.display()))),
         (None, None) => Ok((None, None)),
     }
+}
+
+/// Why a file of traffic was not read.
+fn unread(path: &Path, error: &Unread) -> Failed {
+    let way_out = match error {
+        Unread::TooLong { .. } => {
+            "; put its rows into a CSV file beside it, as [data.NAME] with `file = \"rows.csv\"`"
+        }
+        _ => "",
+    };
+    let file = path.display();
+    Failed::usage(format!("{file} cannot be read: {error}{way_out}"))
+}
+
+/// Rows of a traffic file that hold more secrets than are looked for.
+fn too_many_secrets(traffic: &Traffic) -> Option<Fault> {
+    let secrets = |data: &Data| {
+        let columns = data.rows.iter().flat_map(BTreeMap::keys);
+        columns.filter(|column| is_telling(column)).count()
+    };
+    let mut counts = traffic.data.iter().map(|(name, of)| (name, secrets(of)));
+    let (name, count) = counts.find(|(_, count)| *count > SECRET_CELLS_MAX)?;
+    let why = format!(
+        "its rows hold {count} secrets, and {SECRET_CELLS_MAX} are the most in a traffic file itself: put them into a CSV \
+         file beside it, `file = \"{name}.csv\"`"
+    );
+    Some(Fault::at(format!("traffic.data.{name}.rows"), why))
 }
 
 fn cpus(list: &Option<CpuList>) -> Option<Vec<u32>> {
@@ -597,7 +631,7 @@ impl From<ProbeFlag> for Probe {
 #[cfg(test)]
 mod tests {
     use clap::{CommandFactory, FromArgMatches};
-    use wallfinder_model::traffic::{Data, Scalar};
+    use wallfinder_model::traffic::Scalar;
 
     use super::*;
     use crate::flags::{Command, Flags};
@@ -621,6 +655,21 @@ mod tests {
     }
 
     #[test]
+    fn a_replay_lasts_for_an_hour_or_as_long_as_it_is_told_to_whether_it_begins_anew_or_not() {
+        for (more, lasts) in [
+            ("", REPLAY_AT_MOST),
+            (" --loop", REPLAY_AT_MOST),
+            (" -d 5s", Nanos::from_secs(5)),
+            (" --loop -d 5s", Nanos::from_secs(5)),
+        ] {
+            let scenario = of(&format!("wallfinder run http://h/ --replay a.log{more}"));
+            assert_eq!(scenario.load.duration, lasts, "{more}");
+            let replay = scenario.traffic.replay.expect("it is one");
+            assert_eq!(replay.again, more.contains("--loop"));
+        }
+    }
+
+    #[test]
     fn a_secret_in_a_row_is_refused_and_what_looks_like_a_reference_is_data() {
         let of = |column: &str, value: &str| {
             let mut scenario = Scenario::default();
@@ -637,6 +686,53 @@ mod tests {
             let why = of("password", value).expect(value);
             assert!(why.contains("put the rows into a file"), "{why}");
         }
+    }
+
+    #[test]
+    fn a_traffic_file_may_be_long_and_one_that_is_too_long_is_told_the_way_out() {
+        let path = std::env::temp_dir().join(format!("wf-traffic-{}.toml", std::process::id()));
+        let line = format!("wallfinder run http://h/ --traffic {}", path.display());
+        let read = || {
+            let matches = Flags::command().try_get_matches_from(line.split_whitespace());
+            let flags = Flags::from_arg_matches(&matches.expect(&line)).unwrap();
+            match &flags.command {
+                Command::Run(flags) => traffic(&flags.target).map(|(read, _)| read.is_some()),
+                other => panic!("{other:?}"),
+            }
+        };
+        let comment = "x".repeat(2 << 20);
+        std::fs::write(&path, format!("# {comment}\n[[request]]\nget = \"/\"\n")).unwrap();
+        let long = read();
+        // It has no blocks behind these.
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.set_len(TRAFFIC_BYTES_MAX + 1).unwrap();
+        let too_long = read();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(long, Ok(true));
+        let why = too_long.expect_err("it is too long").message;
+        assert!(why.contains("longer than 64 MiB"), "{why}");
+        assert!(why.contains("put its rows into a CSV file"), "{why}");
+    }
+
+    #[test]
+    fn rows_with_more_secrets_than_are_looked_for_are_referred_to_a_file() {
+        let of = |column: &str, rows| {
+            let row = [(column.to_owned(), Scalar::Whole(1))].into();
+            let data = Data {
+                rows: vec![row; rows],
+                ..Data::default()
+            };
+            let traffic = Traffic {
+                data: [("users".to_owned(), data)].into(),
+                ..Traffic::default()
+            };
+            too_many_secrets(&traffic)
+        };
+        assert!(of("token", SECRET_CELLS_MAX).is_none());
+        assert!(of("name", SECRET_CELLS_MAX + 1).is_none());
+        let fault = of("token", SECRET_CELLS_MAX + 1).expect("too many");
+        assert_eq!(fault.key, "traffic.data.users.rows");
+        assert!(fault.message.contains("users.csv"), "{}", fault.message);
     }
 
     /// What the help says of defaults, and what a file gets where it says nothing.

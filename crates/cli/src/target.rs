@@ -44,6 +44,12 @@ impl Url {
         let (scheme, rest) = text.split_once("://").unwrap_or(("http", text));
         match scheme {
             "http" | "https" | "tcp" | "tcps" | "grpc" | "grpcs" => {}
+            "ws" | "wss" => {
+                return Err(bad(
+                    "WebSocket is not spoken: only http://, tcp:// and grpc:// are supported, and the same with an s \
+                     for TLS",
+                ));
+            }
             _ => {
                 return Err(bad(
                     "only http://, tcp:// and grpc:// are supported, and the same with an s for TLS",
@@ -285,6 +291,17 @@ mod tests {
         ] {
             assert!(Url::parse(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn websocket_is_declined_in_words_with_what_is_spoken() {
+        for text in ["ws://h/live", "wss://h:8443/live"] {
+            let message = Url::parse(text).unwrap_err().message;
+            assert!(message.contains("WebSocket is not spoken"), "{message}");
+            assert!(message.contains("only http://, tcp://"), "{message}");
+        }
+        let message = Url::parse("ftp://h/").unwrap_err().message;
+        assert!(!message.contains("WebSocket"), "{message}");
     }
 
     #[test]

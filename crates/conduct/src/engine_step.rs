@@ -335,6 +335,7 @@ pub(crate) fn blank(order: &StepOrder) -> Step {
         requests: Vec::new(),
         sessions: Vec::new(),
         mix_windows: Vec::new(),
+        pool: None,
         interference: Vec::new(),
         telemetry: Telemetry::default(),
         ceiling: None,

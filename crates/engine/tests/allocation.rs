@@ -1,45 +1,68 @@
 //! A worker allocates nothing once its schedule has begun. Its own test binary, since it
 //! replaces the allocator.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
-use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
 
 use wallfinder_engine::null_server::NullServer;
 use wallfinder_engine::samples::SampleChannel;
-use wallfinder_engine::{IoChoice, Signals, StepSpec, run, unobserved};
-use wallfinder_model::drive::Share;
-use wallfinder_model::{Arrival, Load, Nanos, Rate, Stop};
+use wallfinder_engine::{IoChoice, Signals, run, unobserved};
+use wallfinder_model::{Arrival, Nanos, Rate, Stop};
 use wallfinder_sys::allocator::{Watchful, broken_promises, forbid};
 use wallfinder_wire::http1::{Options, Request, Shared};
 use wallfinder_wire::mix::{
-    Check, Mix, Piece, Prefix, Row, Scalar, Slot, Source, Spelling, Step, Table, Take, Text, Think,
-    Value,
+    Check, Mix, Piece, Prefix, Protocol, Row, Scalar, Slot, Source, Spelling, Step, Table, Take,
+    Text, Think, Value,
 };
-use wallfinder_wire::{Exchange, framed};
+use wallfinder_wire::tls::{self, Client, Double, Identity, Trust};
+use wallfinder_wire::{Exchange, framed, grpc};
+
+mod drive;
+#[path = "drive/frames.rs"]
+#[allow(dead_code)] // its server is not used here
+mod frames;
+#[path = "drive/serving.rs"]
+mod serving;
+#[path = "drive/sessions.rs"]
+mod sessions;
+
+use serving::{http1, http2, serving};
+use sessions::{WHOLE, answer_to_call, answer_to_head, answer_to_stream, calls, whole};
+
+const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
 
 #[global_allocator]
 static ALLOCATOR: Watchful = Watchful;
 
-#[test]
-fn a_worker_allocates_nothing_after_the_start() {
+/// Waits for its turn, for promises are counted over all threads, and shows that a broken one is noticed; gives how many
+/// were.
+fn watching() -> (MutexGuard<'static, ()>, u64) {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = broken_promises();
     {
         let _promise = forbid();
         std::hint::black_box(Box::new(1));
     }
     let noticed = broken_promises();
     assert_eq!(
-        noticed, 1,
+        noticed,
+        before + 1,
         "the allocator must notice what it is there to notice"
     );
+    (turn, noticed)
+}
 
+#[test]
+fn a_worker_allocates_nothing_after_the_start() {
+    let (_turn, noticed) = watching();
     let request = Request::get("test", "/");
     let bytes = Shared::new(&request, Options::default())
         .unwrap()
         .request_bytes();
-    let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
-    let server = NullServer::start(bytes, answer, None).unwrap();
+    let server = NullServer::start(bytes, ANSWER, None).unwrap();
+    let plain = || unfaithful(|_| ANSWER, ANSWER);
     let echo = echo();
     let framed = |format: &str| -> Exchange {
         let request = framed::Request {
@@ -54,11 +77,19 @@ fn a_worker_allocates_nothing_after_the_start() {
         ("/third", 1, Request::get("test", "/third")),
     ]);
     let mix = |mix: Mix| Exchange::Mix(Box::new(mix));
-    let exchanges: [(SocketAddr, Exchange); 6] = [
-        (unfaithful(answer), mix(fixed.clone())),
-        (unfaithful(answer), mix(filled_in(fixed))),
+    let streams = serving(None, |_| http2(answer_to_stream));
+    let callees = serving(None, |_| http2(answer_to_call));
+    let exchanges: [(SocketAddr, Exchange); 9] = [
+        (plain(), mix(fixed.clone())),
+        (plain(), mix(filled_in(fixed))),
+        (
+            unfaithful(answer_to_head, WHOLE),
+            mix(whole(Protocol::Http1)),
+        ),
+        (streams, mix(whole(Protocol::Http2))),
+        (callees, mix(calls())),
         (server.address(), request.clone().into()),
-        (unfaithful(answer), request.into()),
+        (plain(), request.into()),
         (echo, framed("u32be")),
         (echo, framed("u32be,id=u32be@0")),
     ];
@@ -70,7 +101,78 @@ fn a_worker_allocates_nothing_after_the_start() {
     });
 }
 
-/// The same with rows of data, checks, and a session that takes a value, keeps cookies and pauses.
+/// Records of TLS are the library's, which allocates for each. What a mix looks for and fills in adds nothing to that.
+#[test]
+fn under_tls_a_mix_allocates_no_more_than_one_fixed_request() {
+    let (_turn, _) = watching();
+    let get = || Request::get("test", "/");
+    let unary = grpc::Request::unary("test", "/a.B/C", "x");
+    let fixed: [Exchange; 3] = [get().into(), Exchange::Http2(get()), unary.into()];
+    let mixes = [whole(Protocol::Http1), whole(Protocol::Http2), calls()];
+    for (fixed, mix) in fixed.into_iter().zip(mixes) {
+        let protocol = mix.protocol;
+        let (client, double) = both_ends(match protocol {
+            Protocol::Http1 => "http/1.1",
+            Protocol::Http2 | Protocol::Grpc => "h2",
+        });
+        let address = serving(Some(double), move |_| match protocol {
+            Protocol::Http1 => http1(answer_to_head, None),
+            Protocol::Http2 => http2(answer_to_stream),
+            Protocol::Grpc => http2(answer_to_call),
+        });
+        let of_fixed = allocations_each(address, fixed, &client);
+        let of_mix = allocations_each(address, Exchange::Mix(Box::new(mix)), &client);
+        assert!(of_fixed > 0.5, "{protocol:?}: {of_fixed} are noticed");
+        assert!(
+            of_mix < of_fixed + 0.1,
+            "{protocol:?}: {of_mix}, and {of_fixed} without the mix"
+        );
+    }
+}
+
+/// A client that believes anybody, and the server's end.
+fn both_ends(alpn: &str) -> (Client, Double) {
+    let client = Client::new(&tls::Options {
+        name: "server.test".to_owned(),
+        alpn: vec![alpn.to_owned()],
+        trust: Trust::Anybody,
+        identity: None,
+        groups: Vec::new(),
+        version: None,
+        resumes: true,
+    });
+    let client = client.unwrap();
+    let made = rcgen::generate_simple_self_signed(["server.test".to_owned()]).unwrap();
+    let identity = Identity {
+        chain: vec![made.cert.der().to_vec()],
+        key: made.signing_key.serialize_der(),
+    };
+    let double = Double::new(&client, identity).unwrap();
+    (client, double)
+}
+
+/// How often a worker allocates for each request, connections that open left out.
+fn allocations_each(address: SocketAddr, request: Exchange, client: &Client) -> f64 {
+    let mut spec = drive::spec(address, request, 5, 1);
+    spec.tls = Some(client.clone());
+    spec.load.warmup = Nanos(0);
+    spec.load.stop = Stop {
+        after: Nanos::from_secs(20),
+        requests: Some(1_000),
+    };
+    let before = broken_promises();
+    let measured = run(&spec, &Arc::new(Signals::default()), &mut unobserved).unwrap();
+    let counts = &measured.counts;
+    assert_eq!(
+        (counts.answered, counts.failed_total(), counts.connects),
+        (1_000, 0, 0),
+        "{counts:?}"
+    );
+    (broken_promises() - before) as f64 / 1_000.0
+}
+
+/// The same with rows of data, checks, and a session that takes a value, keeps cookies, pauses, and continues behind its
+/// first step where that fails.
 fn filled_in(mut mix: Mix) -> Mix {
     let slot = |value, spelling| Piece::Slot(Slot { value, spelling });
     let row = |nth: usize| Row(vec![format!("a b{nth}").into_bytes()]);
@@ -110,141 +212,60 @@ fn filled_in(mut mix: Mix) -> Mix {
     for kind in &mut mix.kinds[1..] {
         kind.expect.keeps_cookies = true;
     }
+    mix.flows[1].steps[0].continues = true;
     mix.flows[1].steps.push(Step {
         kind: 2,
         think: Think::Exponential(200_000),
         hop: None,
+        continues: false,
     });
     mix.flows.truncate(2);
     mix
 }
 
-/// Serves a connection in a thread of its own, and joins those that have ended: glibc 2.36 may read the stack of a thread
-/// that ends while it is detached.
-fn serve_beside(served: &mut Vec<JoinHandle<()>>, serve: impl FnOnce() + Send + 'static) {
-    let (ended, running) = served.drain(..).partition(JoinHandle::is_finished);
-    *served = running;
-    let ended: Vec<JoinHandle<()>> = ended;
-    for thread in ended {
-        thread.join().expect("a double does not panic");
-    }
-    served.push(thread::spawn(serve));
-}
-
-/// A server whose every tenth answer is none: nonsense, or an end in its middle.
-fn unfaithful(answer: &'static [u8]) -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        let (mut connections, mut served) = (0, Vec::new());
-        while let Ok((mut stream, _)) = listener.accept() {
-            connections += 1;
-            let last: &[u8] = match connections % 2 {
-                0 => b"HTTP/9.9 what?\r\n\r\n",
-                _ => &answer[..answer.len() - 1],
-            };
-            serve_beside(&mut served, move || {
-                let (mut bytes, mut ends, mut answers) = ([0; 4096], 0, 0);
-                while let Ok(count @ 1..) = stream.read(&mut bytes) {
-                    for byte in &bytes[..count] {
-                        // Each request ends with the only blank line in it.
-                        ends = if matches!(byte, b'\r' | b'\n') {
-                            ends + 1
-                        } else {
-                            0
-                        };
-                        if ends < 4 {
-                            continue;
-                        }
-                        (ends, answers) = (0, answers + 1);
-                        let says = if answers < 10 { answer } else { last };
-                        if stream.write_all(says).is_err() || answers == 10 {
-                            return;
-                        }
-                    }
-                }
-            });
-        }
-    });
-    address
+/// A server whose every tenth answer is none: nonsense, or an end in the middle of `whole`.
+fn unfaithful(
+    answer: impl Fn(&[u8]) -> &'static [u8] + Clone + Send + 'static,
+    whole: &'static [u8],
+) -> SocketAddr {
+    serving(None, move |connection| {
+        let last: &'static [u8] = match connection % 2 {
+            0 => b"HTTP/9.9 what?\r\n\r\n",
+            _ => &whole[..whole.len() - 1],
+        };
+        http1(answer.clone(), Some(last))
+    })
 }
 
 /// A server that sends bytes back as they come.
 fn echo() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    thread::spawn(move || {
-        let mut served = Vec::new();
-        while let Ok((mut stream, _)) = listener.accept() {
-            serve_beside(&mut served, move || {
-                let mut bytes = vec![0; 64 * 1024];
-                while let Ok(count @ 1..) = stream.read(&mut bytes) {
-                    if stream.write_all(&bytes[..count]).is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-    });
-    address
+    serving(None, |_| {
+        Box::new(|bytes: &[u8], says: &mut Vec<u8>| {
+            says.extend_from_slice(bytes);
+            true
+        })
+    })
 }
 
 fn drives_without_allocating(address: SocketAddr, request: &Exchange, noticed: u64) {
-    let mut answered = 0;
+    let has_sessions = request.mix().is_some_and(Mix::has_sessions);
+    let (mut answered, mut of_kinds) = (0, vec![0; request.kinds().len()]);
     for io in [IoChoice::Epoll, IoChoice::Auto] {
-        for arrival in [
-            Arrival::Closed { think: Nanos(0) },
-            Arrival::Closed {
-                think: Nanos::from_millis(1),
-            },
-            Arrival::Poisson {
-                rate: Rate(5_000.0),
-            },
-            Arrival::Constant {
-                rate: Rate(5_000.0),
-            },
-            Arrival::Ramp {
-                from: Rate(3_000.0),
-                to: Rate(6_000.0),
-                over: Nanos::from_millis(60),
-            },
-        ] {
+        for arrival in arrivals() {
             for (depth, bound) in [(1, None), (20, None), (20, Some(30))] {
-                if arrival.is_open() && depth > 1 && bound.is_none() {
+                if depth > 1 && bound.is_none() && (arrival.is_open() || has_sessions) {
                     // As with one in flight on each.
                     continue;
                 }
-                let has_sessions = request.mix().is_some_and(Mix::has_sessions);
-                let depth = if has_sessions { 1 } else { depth };
-                let spec = StepSpec {
-                    load: Load {
-                        in_flight_per_connection: depth,
-                        max_in_flight: bound,
-                        workers: 2,
-                        arrival,
-                        warmup: Nanos::from_millis(10),
-                        stop: Stop {
-                            after: Nanos::from_millis(50),
-                            requests: None,
-                        },
-                        timeout: Nanos::from_secs(5),
-                        ..Load::closed(50)
-                    },
-                    address,
-                    request: request.clone(),
-                    tls: None,
-                    cpus: Vec::new(),
-                    io,
-                    seed: 1,
-                    share: Share::WHOLE,
-                    slots: None,
-                    samples: (depth > 1).then(SampleChannel::default),
-                    spare_connections: 0,
-                    standby_connections: 0,
-                    paddings: Vec::new(),
-                    under_quota: false,
-                    speed: 1.0,
-                };
+                let in_flight = if has_sessions { 1 } else { depth };
+                let mut spec = drive::spec(address, request.clone(), 50, in_flight);
+                spec.load.max_in_flight = bound;
+                spec.load.workers = 2;
+                spec.load.arrival = arrival;
+                spec.load.warmup = Nanos::from_millis(10);
+                spec.load.stop.after = Nanos::from_millis(50);
+                spec.io = io;
+                spec.samples = (depth > 1).then(SampleChannel::default);
                 let measured = run(&spec, &Arc::new(Signals::default()), &mut unobserved).unwrap();
                 let intervals = measured.intervals.iter();
                 answered += intervals.map(|interval| interval.answered).sum::<u64>();
@@ -254,8 +275,38 @@ fn drives_without_allocating(address: SocketAddr, request: &Exchange, noticed: u
                     "{} {io:?} {arrival:?} depth {depth} bound {bound:?}",
                     request.method()
                 );
+                for (sum, kind) in of_kinds.iter_mut().zip(&measured.requests) {
+                    *sum += kind.answered;
+                    let is_of_mix = |class: &String| {
+                        let mut of_mix = ["check.", "take.", "redirect."].into_iter();
+                        of_mix.any(|of| class.starts_with(of))
+                    };
+                    assert!(!kind.failed.keys().any(is_of_mix), "{kind:?}");
+                }
             }
         }
     }
     assert!(answered > 1_000, "{answered} of {request:?}");
+    let all_are_answered = of_kinds.iter().all(|answered| *answered > 0);
+    assert!(all_are_answered, "{of_kinds:?} of {request:?}");
+}
+
+fn arrivals() -> [Arrival; 5] {
+    [
+        Arrival::Closed { think: Nanos(0) },
+        Arrival::Closed {
+            think: Nanos::from_millis(1),
+        },
+        Arrival::Poisson {
+            rate: Rate(5_000.0),
+        },
+        Arrival::Constant {
+            rate: Rate(5_000.0),
+        },
+        Arrival::Ramp {
+            from: Rate(3_000.0),
+            to: Rate(6_000.0),
+            over: Nanos::from_millis(60),
+        },
+    ]
 }

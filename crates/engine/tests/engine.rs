@@ -1,10 +1,11 @@
 //! The real engine at real servers over real sockets, with both ways of waiting: what sockets, threads and several
 //! workers show. What one worker does at each instant is tested on a virtual clock (`src/sim`).
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,9 @@ use wallfinder_engine::{
 use wallfinder_model::{Arrival, Nanos, Rate, Stop};
 use wallfinder_wire::Exchange;
 use wallfinder_wire::http1::{Options, Request, Shared};
-use wallfinder_wire::mix::Mix;
+use wallfinder_wire::mix::{
+    Mix, Order, Piece, Row, Slot, Source, Spelling, Table, Take, Text, Value,
+};
 
 mod drive;
 #[path = "drive/heads.rs"]
@@ -214,23 +217,28 @@ fn a_connection_per_request_is_opened_and_answered() {
     });
 }
 
+/// The path of the next request; `None`: none comes.
+fn next_path(from: &mut BufReader<TcpStream>) -> Option<String> {
+    let mut line = String::new();
+    if from.read_line(&mut line).unwrap_or(0) == 0 {
+        return None;
+    }
+    let mut field = String::new();
+    while from.read_line(&mut field).unwrap_or(0) > 2 {
+        field.clear();
+    }
+    line.split(' ').nth(1).map(str::to_owned)
+}
+
 /// A double of a server that answers each path in its own way: 404 for `/missing`, and bodies of other lengths.
 fn by_path() -> SocketAddr {
     scripted(|_, stream| {
         let mut from = BufReader::new(stream.try_clone().unwrap());
         let mut to = stream;
-        loop {
-            let mut line = String::new();
-            if from.read_line(&mut line).unwrap_or(0) == 0 {
-                return;
-            }
-            let mut field = String::new();
-            while from.read_line(&mut field).unwrap_or(0) > 2 {
-                field.clear();
-            }
-            let answer: &[u8] = match line.split(' ').nth(1) {
-                Some("/small") => b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
-                Some("/large") => b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789",
+        while let Some(path) = next_path(&mut from) {
+            let answer: &[u8] = match path.as_str() {
+                "/small" => b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok",
+                "/large" => b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789",
                 _ => b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n",
             };
             if to.write_all(answer).is_err() {
@@ -264,6 +272,11 @@ fn a_mix_is_drawn_by_weight_and_each_kind_is_counted_by_itself() {
             assert_eq!(small.answered + large.answered, counts.answered);
             assert_eq!(small.body_bytes, 2 * small.answered);
             assert_eq!(large.body_bytes, 10 * large.answered);
+            for (kind, path) in [(small, "/small"), (large, "/large"), (missing, "/missing")] {
+                let one = Shared::new(&Request::get("test", path), Options::default());
+                let bytes = one.expect("it can be encoded").request_bytes() as u64;
+                assert_eq!(kind.sent_bytes, bytes * kind.sent, "{path}");
+            }
             assert_eq!(missing.answered, 0);
             assert_eq!(missing.failed, counts.failed);
             assert_eq!(missing.failed["status.4xx"], counts.failed_total());
@@ -283,6 +296,222 @@ fn a_mix_is_drawn_by_weight_and_each_kind_is_counted_by_itself() {
             assert_eq!(timed, measured.latency.as_ref().unwrap().count);
             let throughput: f64 = measured.requests.iter().map(|kind| kind.throughput).sum();
             assert!((throughput / measured.throughput - 1.0).abs() < 1e-9);
+        });
+    }
+}
+
+const WEIGHTS: [u32; 5] = [60, 25, 10, 4, 1];
+const ROWS: u32 = 1_000_000;
+
+/// What came on one connection.
+#[derive(Default)]
+struct Came {
+    by_kind: [u64; 5],
+    rows: Vec<u32>,
+}
+
+/// A server of requests of one length, such as `GET /a?000000`, that tells what came on each connection once that ends.
+fn noting(request_bytes: usize) -> (SocketAddr, mpsc::Receiver<Came>) {
+    let (tell, told) = mpsc::channel();
+    let address = scripted(move |_, mut stream| {
+        let _ = stream.set_nodelay(true);
+        let (mut came, mut bytes, mut held) = (Came::default(), vec![0_u8; 64 * 1024], 0);
+        while let Ok(count @ 1..) = stream.read(&mut bytes[held..]) {
+            held += count;
+            let whole = held - held % request_bytes;
+            for request in bytes[..whole].chunks_exact(request_bytes) {
+                came.by_kind[usize::from(request[5] - b'a')] += 1;
+                let row = std::str::from_utf8(&request[7..13]).unwrap();
+                came.rows.push(row.parse().unwrap());
+            }
+            let answers = ANSWER.repeat(whole / request_bytes);
+            if stream.write_all(&answers).is_err() {
+                break;
+            }
+            bytes.copy_within(whole..held, 0);
+            held -= whole;
+        }
+        let _ = tell.send(came);
+    });
+    (address, told)
+}
+
+/// Five kinds by weight that share the rows of one table, each of which is used once.
+fn of_rows_used_once() -> Mix {
+    const PATHS: [&str; 5] = ["/a", "/b", "/c", "/d", "/e"];
+    let kinds = PATHS.into_iter().zip(WEIGHTS);
+    let mut mix =
+        Mix::of_requests(kinds.map(|(path, weight)| (path, weight, Request::get("test", path))));
+    let row = |nth: u32| Row(vec![format!("{nth:06}").into_bytes()]);
+    mix.tables = vec![Table {
+        name: "rows".to_owned(),
+        order: Order::Once,
+        columns: vec!["id".to_owned()],
+        cells: (0..ROWS).map(row).collect::<Vec<Row>>().into(),
+    }];
+    let id = Slot {
+        value: Value::Column {
+            table: 0,
+            column: 0,
+        },
+        spelling: Spelling::Url,
+    };
+    for kind in &mut mix.kinds {
+        let target = &mut kind.request.target.0;
+        target.extend([Piece::Fixed(b"?".to_vec()), Piece::Slot(id)]);
+    }
+    for flow in &mut mix.flows {
+        flow.walks = Some(0);
+    }
+    mix
+}
+
+/// How far counts are from the weights. Of four degrees of freedom: above 23.5 once in ten thousand times.
+fn chi_square(seen: &[u64; 5]) -> f64 {
+    let weight_sum: u32 = WEIGHTS.iter().sum();
+    let sum: u64 = seen.iter().sum();
+    let squares = seen.iter().zip(WEIGHTS).map(|(seen, weight)| {
+        let expected = sum as f64 * f64::from(weight) / f64::from(weight_sum);
+        (*seen as f64 - expected).powi(2) / expected
+    });
+    squares.sum()
+}
+
+#[test]
+fn two_workers_hold_the_weights_over_a_million_requests_and_use_each_row_once() {
+    let sample = Request::get("test", "/a?000000");
+    let sample = Shared::new(&sample, Options::default()).unwrap();
+    let (address, told) = noting(sample.request_bytes());
+    // Each worker has one connection, so that what came on one is a worker's.
+    let mix = Exchange::Mix(Box::new(of_rows_used_once()));
+    let mut spec = drive::spec(address, mix, 2, 100);
+    spec.load.workers = 2;
+    spec.load.warmup = Nanos(0);
+    spec.load.stop.after = Nanos::from_secs(60);
+    let measured = run(&spec, &Arc::new(Signals::default()), &mut unobserved).unwrap();
+    let counts = &measured.counts;
+    assert_eq!(
+        (counts.answered, counts.failed_total()),
+        (u64::from(ROWS), 0),
+        "{counts:?}"
+    );
+    let ends = || told.recv_timeout(Duration::from_secs(10));
+    let came = [(); 2].map(|()| ends().expect("both connections end"));
+    for worker in &came {
+        assert_eq!(worker.rows.len(), ROWS as usize / 2);
+        let chi = chi_square(&worker.by_kind);
+        assert!(chi < 23.5, "{chi}: {:?}", worker.by_kind);
+    }
+    let [one, other] = came;
+    assert_ne!(one.by_kind, other.by_kind, "each draws for itself");
+    let both: [u64; 5] = std::array::from_fn(|kind| one.by_kind[kind] + other.by_kind[kind]);
+    let chi = chi_square(&both);
+    assert!(chi < 23.5, "{chi}: {both:?}");
+    let sent = measured.requests.iter().map(|kind| kind.sent);
+    assert_eq!(sent.collect::<Vec<u64>>(), both);
+    let mut rows = [one.rows, other.rows].concat();
+    rows.sort_unstable();
+    assert!(rows.into_iter().eq(0..ROWS), "a row was used twice");
+}
+
+/// What a server of tokens has seen.
+#[derive(Default)]
+struct Tokens {
+    /// Logins answered with a token.
+    given: u64,
+    /// Logins answered without one.
+    withheld: u64,
+    /// Paths with the token that the connection was given last.
+    returned: u64,
+    /// Other paths.
+    strange: u64,
+}
+
+/// Answers each `/login` with a token of its own, but every fourth without one.
+fn giving_tokens() -> (SocketAddr, Arc<Mutex<Tokens>>) {
+    let tokens: Arc<Mutex<Tokens>> = Arc::default();
+    let of_server = Arc::clone(&tokens);
+    let address = scripted(move |_, stream| {
+        let mut from = BufReader::new(stream.try_clone().unwrap());
+        let mut to = stream;
+        let mut own_path: Option<String> = None;
+        while let Some(path) = next_path(&mut from) {
+            let mut body = String::new();
+            let mut tokens = of_server.lock().unwrap();
+            if path != "/login" {
+                let is_own = own_path.take().as_ref() == Some(&path);
+                tokens.returned += u64::from(is_own);
+                tokens.strange += u64::from(!is_own);
+            } else if (tokens.given + tokens.withheld) % 4 == 3 {
+                tokens.withheld += 1;
+                body.push_str("<p>come back later</p>");
+            } else {
+                tokens.given += 1;
+                let nth = tokens.given;
+                own_path = Some(format!("/mine/t-{nth}"));
+                body = format!("<input name=\"csrf\" value=\"t-{nth}\"><i>t</i>");
+            }
+            drop(tokens);
+            let length = body.len();
+            let answer = format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}");
+            if to.write_all(answer.as_bytes()).is_err() {
+                return;
+            }
+        }
+    });
+    (address, tokens)
+}
+
+/// `/login`, and then the path that a pattern finds the last part of.
+fn with_token(pattern: &str) -> Mix {
+    let mut mix = Mix::of_requests([
+        ("login", 1, Request::get("test", "/login")),
+        ("mine", 1, Request::get("test", "/mine/")),
+    ]);
+    mix.variables = 1;
+    mix.kinds[0].expect.takes = vec![Take {
+        variable: 0,
+        from: Source::Regex(pattern.to_owned()),
+        fits: Vec::new(),
+    }];
+    mix.kinds[1]
+        .request
+        .target
+        .append(&Text(vec![Piece::Slot(Slot {
+            value: Value::Variable(0),
+            spelling: Spelling::Url,
+        })]));
+    let mine = mix.flows.remove(1);
+    mix.flows[0].steps.extend(mine.steps);
+    mix
+}
+
+#[test]
+fn a_token_that_a_regular_expression_finds_stands_in_the_next_path() {
+    let (address, tokens) = giving_tokens();
+    // By its first group, and whole.
+    for pattern in [r#"name="csrf" value="([^"]+)""#, "t-[0-9]+"] {
+        let mix = Exchange::Mix(Box::new(with_token(pattern)));
+        let mut spec = drive::spec(address, mix, 4, 1);
+        spec.load.warmup = Nanos(0);
+        spec.load.stop = Stop {
+            after: Nanos::from_secs(20),
+            requests: Some(700),
+        };
+        with_both(spec, |measured| {
+            let seen = std::mem::take(&mut *tokens.lock().unwrap());
+            let [login, mine] = &measured.requests[..] else {
+                panic!("{:?}", measured.requests)
+            };
+            assert_eq!((login.answered, mine.answered), (seen.given, seen.returned));
+            assert_eq!(seen.given + seen.withheld + seen.returned, 700);
+            assert_eq!(seen.strange, 0);
+            // Each connection may have had a session under way when the last was sent.
+            assert!(seen.given - seen.returned <= 4, "{measured:?}");
+            assert!(seen.withheld > 50, "{measured:?}");
+            let missing = BTreeMap::from([("take.missing".to_owned(), seen.withheld)]);
+            assert_eq!(measured.counts.failed, missing);
+            assert_eq!(measured.sessions[0].broken_off, seen.withheld);
         });
     }
 }

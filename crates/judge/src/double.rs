@@ -114,6 +114,7 @@ pub(crate) fn a_step() -> DoubleStep {
         requests: Vec::new(),
         sessions: Vec::new(),
         mix_windows: Vec::new(),
+        pool: None,
         interference: Vec::new(),
         series: Vec::new(),
     };

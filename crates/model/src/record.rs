@@ -121,6 +121,9 @@ pub struct Step {
     /// Windows in which their weights were drawn anew, to tell what each costs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mix_windows: Vec<MixWindow>,
+    /// The rarest of many, of which these windows tell only together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<Pool>,
     /// Which of them cost each other, beyond doubt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub interference: Vec<Interference>,
@@ -494,6 +497,9 @@ pub struct RequestKind {
     pub body_bytes: u64,
     /// Bytes of good answers on the wire, heads and framing included.
     pub wire_bytes: u64,
+    /// Bytes of requests on the wire, heads and framing included; 0 where they are not counted.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub sent_bytes: u64,
     /// From the intended start to the last byte, to two digits.
     pub latency: Option<Histogram>,
     /// The session that it is a step of.
@@ -529,6 +535,16 @@ pub struct SessionKind {
     /// The server's functions that mostly work for it, the dearest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<FunctionCost>,
+}
+
+/// The rarest requests and sessions of a mix of many: their weights are drawn as one, so that they are told only together.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Pool {
+    /// What they are called, the heaviest first.
+    pub names: Vec<String>,
+    /// What one of them costs in the mean, and the share of all of them.
+    pub costs: Costs,
 }
 
 /// What one request of a kind costs, or one session, where weights were drawn anew to tell.

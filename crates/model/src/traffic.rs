@@ -238,6 +238,11 @@ pub struct Request {
     /// How many redirects are followed; none if left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub follow: Option<u32>,
+    /// What its session does where it fails, of a step that others follow: `break` if left out. It fails where its
+    /// answer is not as it must be, comes too late, or never comes, and is counted either way. What it could not take
+    /// keeps its former value, or is empty where there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_fail: Option<OnFail>,
     /// How often it and what follows upon it is made again while the load runs, of a request of set-up: `50s`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refresh: Option<String>,
@@ -287,6 +292,17 @@ impl Request {
 
 /// Stands for the method of a call of gRPC.
 pub const CALL: &str = "call";
+
+/// What a session does whose step failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum OnFail {
+    /// It is broken off: no step follows.
+    Break,
+    /// It goes on with its next step.
+    Continue,
+}
 
 /// A part of a multipart body. One of `value` and `file` has its content.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]

@@ -9,12 +9,14 @@
 use crate::safe::clean;
 use wallfinder_judge::bounds::Bounds;
 use wallfinder_judge::proof::relatives;
+use wallfinder_judge::routes::WallShares;
 use wallfinder_model::experiment::{Condition, Experiment, Squeeze, Window};
 use wallfinder_model::plan::Arrival;
 use wallfinder_model::record::{Cost, Costs, Histogram, Interval, Ratio, RequestKind, SessionKind};
 use wallfinder_model::{Record, Step};
 
 use crate::figures::{Figures, QUANTILES, quantile};
+use crate::requests::{pooled, share_of_pool, shares_of_wall};
 use crate::words;
 
 /// What a column takes a value from.
@@ -43,6 +45,7 @@ impl WindowOf<'_> {
 #[derive(Debug)]
 pub struct PartOf<'r> {
     step: &'r Step,
+    shares: Option<WallShares<'r>>,
     is: Part<'r>,
 }
 
@@ -50,20 +53,32 @@ pub struct PartOf<'r> {
 enum Part<'r> {
     Request(&'r RequestKind),
     Session(&'r SessionKind),
+    /// The rarest of many, together.
+    Pool(&'r RequestKind),
 }
 
 impl PartOf<'_> {
     fn cost(&self, of: fn(&Costs) -> Option<Cost>) -> Option<Cost> {
         let costs = match self.is {
-            Part::Request(kind) => kind.costs.as_ref(),
+            Part::Request(kind) | Part::Pool(kind) => kind.costs.as_ref(),
             Part::Session(session) => session.costs.as_ref(),
         };
         costs.and_then(of)
     }
 
+    /// Its share of the wall, or an end of that share's interval.
+    fn of_wall(&self, nth: usize) -> Cell {
+        let share = self.shares.as_ref().and_then(|shares| match self.is {
+            Part::Request(kind) => shares.share(&kind.name, kind.costs.as_ref()),
+            Part::Session(session) => shares.share(&session.name, session.costs.as_ref()),
+            Part::Pool(_) => share_of_pool(shares, self.step.pool.as_ref()?),
+        });
+        Cell::maybe(share.map(|share| share[nth]))
+    }
+
     fn latency(&self, name: &str) -> Cell {
         let latency = match self.is {
-            Part::Request(kind) => kind.latency.as_ref(),
+            Part::Request(kind) | Part::Pool(kind) => kind.latency.as_ref(),
             Part::Session(session) => session.took.as_ref(),
         };
         Cell::maybe(quantile(latency, name))
@@ -588,16 +603,21 @@ pub const PART_COLUMNS: &[Column<PartCell>] = &[
     column!("index", "position of the step in the run, from 0", |p| {
         Cell::Whole(p.step.index.into())
     }),
-    column!("kind", "`request` or `session`", |p| {
-        let kind = match p.is {
-            Part::Request(_) => "request",
-            Part::Session(_) => "session",
-        };
-        Cell::Text(kind.to_owned())
-    }),
+    column!(
+        "kind",
+        "`request`, `session`, or `pool`: the rarest together",
+        |p| {
+            let kind = match p.is {
+                Part::Request(_) => "request",
+                Part::Session(_) => "session",
+                Part::Pool(_) => "pool",
+            };
+            Cell::Text(kind.to_owned())
+        }
+    ),
     column!("name", "what it is called", |p| {
         let name = match p.is {
-            Part::Request(kind) => &kind.name,
+            Part::Request(kind) | Part::Pool(kind) => &kind.name,
             Part::Session(session) => &session.name,
         };
         Cell::Text(name.clone())
@@ -608,43 +628,43 @@ pub const PART_COLUMNS: &[Column<PartCell>] = &[
         |p| {
             match p.is {
                 Part::Request(kind) => kind.session.clone().map_or(Cell::Unknown, Cell::Text),
-                Part::Session(_) => Cell::Unknown,
+                Part::Session(_) | Part::Pool(_) => Cell::Unknown,
             }
         }
     ),
     column!("weight", "its weight against what else begins", |p| {
         Cell::Whole(match p.is {
-            Part::Request(kind) => kind.weight.into(),
+            Part::Request(kind) | Part::Pool(kind) => kind.weight.into(),
             Part::Session(session) => session.weight.into(),
         })
     }),
     column!("sent", "requests sent; sessions begun", |p| {
         Cell::Whole(match p.is {
-            Part::Request(kind) => kind.sent.into(),
+            Part::Request(kind) | Part::Pool(kind) => kind.sent.into(),
             Part::Session(session) => session.begun.into(),
         })
     }),
     column!("answered", "good answers; sessions completed", |p| {
         Cell::Whole(match p.is {
-            Part::Request(kind) => kind.answered.into(),
+            Part::Request(kind) | Part::Pool(kind) => kind.answered.into(),
             Part::Session(session) => session.completed.into(),
         })
     }),
     column!("failed", "failures; sessions broken off", |p| {
         Cell::Whole(match p.is {
-            Part::Request(kind) => kind.failed.values().sum::<u64>().into(),
+            Part::Request(kind) | Part::Pool(kind) => kind.failed.values().sum::<u64>().into(),
             Part::Session(session) => session.broken_off.into(),
         })
     }),
     column!("body_bytes", "body bytes of good answers", |p| {
         match p.is {
-            Part::Request(kind) => Cell::Whole(kind.body_bytes.into()),
+            Part::Request(kind) | Part::Pool(kind) => Cell::Whole(kind.body_bytes.into()),
             Part::Session(_) => Cell::Unknown,
         }
     }),
     column!("wire_bytes", "bytes of good answers on the wire", |p| {
         match p.is {
-            Part::Request(kind) => Cell::Whole(kind.wire_bytes.into()),
+            Part::Request(kind) | Part::Pool(kind) => Cell::Whole(kind.wire_bytes.into()),
             Part::Session(_) => Cell::Unknown,
         }
     }),
@@ -675,6 +695,17 @@ pub const PART_COLUMNS: &[Column<PartCell>] = &[
         "CPU time of what the server asks for one",
         |p| { Cell::maybe(p.cost(|costs| costs.backend).map(|cost| cost.each)) }
     ),
+    column!("sent_bytes", "bytes of requests on the wire", |p| {
+        match p.is {
+            Part::Request(kind) | Part::Pool(kind) => some(kind.sent_bytes),
+            Part::Session(_) => Cell::Unknown,
+        }
+    }),
+    column!("wall_share", "its share of what the wall is made of", |p| p
+        .of_wall(0)),
+    column!("wall_share_low", "lower end of its 95 % interval", |p| p
+        .of_wall(1)),
+    column!("wall_share_high", "upper end", |p| p.of_wall(2)),
 ];
 
 fn header<F>(columns: &[Column<F>]) -> String {
@@ -726,8 +757,10 @@ fn parts(record: &Record) -> String {
     for step in &record.steps {
         let requests = step.requests.iter().map(Part::Request);
         let sessions = step.sessions.iter().map(Part::Session);
-        for is in requests.chain(sessions) {
-            let part = PartOf { step, is };
+        let pool = pooled(step);
+        let shares = shares_of_wall(step);
+        for is in requests.chain(sessions).chain(pool.iter().map(Part::Pool)) {
+            let part = PartOf { step, shares, is };
             let cells = PART_COLUMNS.iter().map(|column| (column.cell)(&part));
             row(cells, &mut text);
         }

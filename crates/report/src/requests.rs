@@ -2,10 +2,11 @@
 
 use serde::Serialize;
 use wallfinder_judge::profile::short;
+use wallfinder_judge::routes::{MadeOf, WallShares};
+use wallfinder_model::Step;
 use wallfinder_model::record::{
-    Cost, Costs, FunctionCost, Histogram, Interference, RequestKind, SessionKind, UsedBy,
+    Cost, Costs, FunctionCost, Histogram, Interference, Pool, RequestKind, SessionKind, UsedBy,
 };
-use wallfinder_model::{Step, Wall};
 
 use crate::figures::quantile;
 use crate::number;
@@ -29,22 +30,47 @@ pub(crate) struct Row {
     pub(crate) cost: String,
     /// The kind's share of the server's CPU time, with its interval.
     pub(crate) share: String,
+    /// Its share of what the wall is made of; empty where that is not known.
+    pub(crate) wall: String,
     /// CPU time of the load generator for one.
     pub(crate) client: String,
     /// CPU time of what the server asks for one; empty where that is nobody.
     pub(crate) backend: String,
 }
 
-/// What there is to say of each kind: requests alone, those that are begun most first, then each session and its steps.
+/// What there is to say of each kind: those with most of the wall first, where that is known; else requests alone, those
+/// that are begun most first, then each session and its steps. Of many the rarest have a row together too.
 pub(crate) fn rows(step: &Step) -> Vec<Row> {
     Mixed::of(step).rows()
 }
 
+/// The rarest of many, which are told only together, as one kind of request.
+pub(crate) fn pooled(step: &Step) -> Option<RequestKind> {
+    Mixed::of(step).pooled()
+}
+
+/// Shares of a step's wall, where they are known.
+pub(crate) fn shares_of_wall(step: &Step) -> Option<WallShares<'_>> {
+    let verdict = step.verdict.as_ref()?;
+    WallShares::of(verdict.wall, &step.requests)
+}
+
+/// The share of the rarest of many.
+pub(crate) fn share_of_pool(shares: &WallShares<'_>, pool: &Pool) -> Option<[f64; 3]> {
+    shares.share_of(|name| has(pool, name), Some(&pool.costs))
+}
+
+fn has(pool: &Pool, name: &str) -> bool {
+    pool.names.iter().any(|of| of == name)
+}
+
 /// What was sent in a window.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Mixed<'s> {
     requests: &'s [RequestKind],
     sessions: &'s [SessionKind],
+    pool: Option<&'s Pool>,
+    shares: Option<WallShares<'s>>,
     window_ns: u64,
 }
 
@@ -53,6 +79,8 @@ impl<'s> Mixed<'s> {
         Mixed {
             requests: &step.requests,
             sessions: &step.sessions,
+            pool: step.pool.as_ref(),
+            shares: shares_of_wall(step),
             window_ns: step.window_ns,
         }
     }
@@ -71,40 +99,107 @@ impl<'s> Mixed<'s> {
             .filter(|kind| self.is_alone(kind))
             .collect();
         alone.sort_by_key(|kind| std::cmp::Reverse((kind.weight, kind.sent)));
-        let mut rows: Vec<Row> = Vec::new();
+        let mut blocks: Vec<(f64, Vec<Row>)> = Vec::new();
         for kind in alone {
-            rows.push(whole.alone(kind));
             let hops = self
                 .requests
                 .iter()
                 .filter(|hop| hop.weight == 0 && hop.session.as_ref() == Some(&kind.name));
+            let mut rows = vec![whole.alone(kind)];
             rows.extend(hops.map(|hop| whole.step(hop)));
+            let wall = self.share(&kind.name, kind.costs.as_ref());
+            blocks.push((order(wall, kind.costs.as_ref()), rows));
         }
         for session in self.sessions {
-            rows.push(whole.session(session));
             let steps = self
                 .requests
                 .iter()
                 .filter(|kind| kind.session.as_ref() == Some(&session.name));
+            let mut rows = vec![whole.session(session)];
             rows.extend(steps.map(|kind| whole.step(kind)));
+            let wall = self.share(&session.name, session.costs.as_ref());
+            blocks.push((order(wall, session.costs.as_ref()), rows));
         }
-        rows
+        if let (Some(pool), Some(kind)) = (self.pool, self.pooled()) {
+            let wall = self.shares.and_then(|shares| share_of_pool(&shares, pool));
+            let row = Row {
+                wall: wall.map_or(String::new(), spread),
+                ..whole.alone(&kind)
+            };
+            blocks.push((order(wall, Some(&pool.costs)), vec![row]));
+        }
+        // Those of which no share is known stay as they are, behind the others.
+        blocks.sort_by(|one, other| other.0.total_cmp(&one.0));
+        blocks.into_iter().flat_map(|(_, rows)| rows).collect()
+    }
+
+    /// The share of the wall that a request has, or a session.
+    fn share(self, name: &str, costs: Option<&Costs>) -> Option<[f64; 3]> {
+        self.shares?.share(name, costs)
+    }
+
+    fn completed_per_second(self, session: &SessionKind) -> f64 {
+        session.completed as f64 * 1e9 / self.window_ns.max(1) as f64
+    }
+
+    fn pooled(self) -> Option<RequestKind> {
+        let pool = self.pool?;
+        let mut sum = RequestKind {
+            name: format!("{} rarest together", pool.names.len()),
+            costs: Some(pool.costs),
+            ..RequestKind::default()
+        };
+        for kind in self.requests {
+            let session = kind.session.as_deref();
+            if !has(pool, &kind.name) && !session.is_some_and(|name| has(pool, name)) {
+                continue;
+            }
+            sum.wire_bytes += kind.wire_bytes;
+            sum.sent_bytes += kind.sent_bytes;
+            if !self.is_alone(kind) {
+                continue;
+            }
+            sum.weight = sum.weight.saturating_add(kind.weight);
+            sum.sent += kind.sent;
+            sum.answered += kind.answered;
+            for (class, count) in &kind.failed {
+                *sum.failed.entry(class.clone()).or_default() += count;
+            }
+            sum.throughput += kind.throughput;
+            sum.body_bytes += kind.body_bytes;
+        }
+        for session in self.sessions.iter().filter(|of| has(pool, &of.name)) {
+            sum.weight = sum.weight.saturating_add(session.weight);
+            sum.sent += session.begun;
+            sum.throughput += self.completed_per_second(session);
+        }
+        Some(sum)
     }
 }
 
+/// By what rows are ordered: the share of the wall, or of the server's CPU time where the wall is of nothing that requests
+/// share out.
+fn order(wall: Option<[f64; 3]>, costs: Option<&Costs>) -> f64 {
+    let share = wall.map(|[share, _, _]| share);
+    share
+        .or(costs.map(|costs| costs.server.share))
+        .unwrap_or(f64::NEG_INFINITY)
+}
+
 /// What shares are of.
-struct Whole {
+struct Whole<'s> {
+    mixed: Mixed<'s>,
     begun: u64,
     weights: u64,
     sent: u64,
-    window_ns: u64,
 }
 
-impl Whole {
-    fn of(mixed: Mixed<'_>) -> Whole {
+impl<'s> Whole<'s> {
+    fn of(mixed: Mixed<'s>) -> Whole<'s> {
         let alone = || mixed.requests.iter().filter(|kind| mixed.is_alone(kind));
         let sessions = || mixed.sessions.iter();
         Whole {
+            mixed,
             begun: alone().map(|kind| kind.sent).sum::<u64>()
                 + sessions().map(|session| session.begun).sum::<u64>(),
             weights: alone().map(|kind| u64::from(kind.weight)).sum::<u64>()
@@ -112,7 +207,6 @@ impl Whole {
                     .map(|session| u64::from(session.weight))
                     .sum::<u64>(),
             sent: mixed.requests.iter().map(|kind| kind.sent).sum(),
-            window_ns: mixed.window_ns,
         }
     }
 
@@ -122,6 +216,11 @@ impl Whole {
             number::share(part(begun, self.begun)),
             number::share(part(u64::from(weight), self.weights))
         )
+    }
+
+    fn of_wall(&self, name: &str, costs: Option<&Costs>) -> String {
+        let share = self.mixed.share(name, costs);
+        share.map_or(String::new(), spread)
     }
 
     fn alone(&self, kind: &RequestKind) -> Row {
@@ -134,6 +233,7 @@ impl Whole {
     fn step(&self, kind: &RequestKind) -> Row {
         Row {
             name: kind.name.clone(),
+            wall: self.of_wall(&kind.name, kind.costs.as_ref()),
             sent: number::share(part(kind.sent, self.sent)),
             rate: number::amount(kind.throughput),
             failed: failed(kind),
@@ -146,12 +246,12 @@ impl Whole {
     }
 
     fn session(&self, session: &SessionKind) -> Row {
-        let per_second = session.completed as f64 * 1e9 / self.window_ns.max(1) as f64;
         let broken = part(session.broken_off, session.completed + session.broken_off);
         Row {
             name: format!("{}, whole", session.name),
+            wall: self.of_wall(&session.name, session.costs.as_ref()),
             sent: self.of_weight(session.begun, session.weight),
-            rate: number::amount(per_second),
+            rate: number::amount(self.mixed.completed_per_second(session)),
             failed: match session.broken_off {
                 0 => number::share(0.0),
                 _ => format!("{} broken off", number::share(broken)),
@@ -182,9 +282,9 @@ fn timed(latency: Option<&Histogram>, costs: Option<&Costs>) -> Row {
         body: String::new(),
         cost: server.map_or(String::new(), each),
         share: server.map_or(String::new(), |cost| {
-            let [share, low, high] = percents(&cost);
-            format!("{share} % [{low}, {high}]")
+            spread([cost.share, cost.share_low, cost.share_high])
         }),
+        wall: String::new(),
         client: costs
             .and_then(|costs| costs.client)
             .map_or(String::new(), each),
@@ -202,8 +302,13 @@ fn percent(share: f64) -> String {
     format!("{:.0}", 100.0 * share.clamp(0.0, 1.0))
 }
 
-fn percents(cost: &Cost) -> [String; 3] {
-    [cost.share, cost.share_low, cost.share_high].map(percent)
+/// A share with its interval, which what is counted does not have.
+fn spread([share, low, high]: [f64; 3]) -> String {
+    let text = format!("{} %", percent(share));
+    match low < high {
+        true => format!("{text} [{}, {}]", percent(low), percent(high)),
+        false => text,
+    }
 }
 
 /// Which of them cost each other, a sentence for each pair.
@@ -261,62 +366,71 @@ fn spent(name: &str, functions: &[FunctionCost]) -> String {
 
 /// Which of them has most of what the wall is made of, and what part of all that begins it is.
 pub(crate) fn heaviest(step: &Step) -> Option<String> {
-    let mixed = Mixed::of(step);
-    let whole = Whole::of(mixed);
-    let wall = step.verdict.as_ref().map(|verdict| verdict.wall);
-    let alone = step.requests.iter().filter(|kind| mixed.is_alone(kind));
-    let alone = alone.map(|kind| (&kind.name, kind.sent, kind.costs));
-    let sessions = step.sessions.iter();
-    let sessions = sessions.map(|session| (&session.name, session.begun, session.costs));
-    let all = || alone.clone().chain(sessions.clone());
-    if wall == Some(Wall::Downlink) {
-        return heaviest_by_bytes(step);
-    }
-    let of_wall = |costs: Costs| match wall {
-        Some(Wall::ClientCpu) => costs.client,
-        Some(Wall::Wait) => costs.held,
-        Some(Wall::Backend) => costs.backend,
-        _ => Some(costs.server),
-    };
-    let costed = all().filter_map(|(name, begun, costs)| Some((name, begun, of_wall(costs?)?)));
-    let (name, begun, cost) = costed.max_by(|a, b| a.2.share.total_cmp(&b.2.share))?;
-    let is_wall = matches!(
-        wall,
-        Some(Wall::ServerCpu | Wall::ServerSerial | Wall::ClientCpu | Wall::Backend | Wall::Wait)
-    );
-    let [share, low, high] = percents(&cost);
-    let of = match wall {
-        Some(Wall::ClientCpu) => "the load generator's CPU time",
-        Some(Wall::Wait) => "the time for which requests wait",
-        Some(Wall::Backend) => "the CPU time of what the server asks",
-        _ => "the server's CPU time",
-    };
-    Some(format!(
-        "{name} is {} % of {} and {share} % [{low}, {high}] of {of}{}.",
-        percent(part(begun, whole.begun)),
-        if step.sessions.is_empty() {
-            "the requests"
-        } else {
-            "what begins"
-        },
-        if is_wall { ", which is the wall" } else { "" },
-    ))
+    Mixed::of(step).heaviest()
 }
 
-/// The same of the bytes of answers, which are counted and not estimated.
-fn heaviest_by_bytes(step: &Step) -> Option<String> {
-    let [sent, bytes] = [
-        |kind: &RequestKind| kind.sent,
-        |kind: &RequestKind| kind.wire_bytes,
-    ]
-    .map(|of| step.requests.iter().map(of).sum::<u64>());
-    let kind = step.requests.iter().max_by_key(|kind| kind.wire_bytes)?;
-    Some(format!(
-        "{} is {} % of the requests and {} % of the bytes of answers, which the wall is made of.",
-        kind.name,
-        percent(part(kind.sent, sent)),
-        percent(part(kind.wire_bytes, bytes)),
-    ))
+impl Mixed<'_> {
+    fn heaviest(self) -> Option<String> {
+        let made_of = self.shares.map(|shares| shares.made_of);
+        match made_of {
+            Some(MadeOf::AnswerBytes) => {
+                return self.heaviest_by_bytes("answers", |kind| kind.wire_bytes);
+            }
+            Some(MadeOf::RequestBytes) => {
+                return self.heaviest_by_bytes("requests", |kind| kind.sent_bytes);
+            }
+            _ => {}
+        }
+        let pool = self.pooled();
+        let alone = self.requests.iter().filter(|kind| self.is_alone(kind));
+        let alone = alone
+            .chain(&pool)
+            .map(|kind| (&kind.name, kind.sent, kind.costs));
+        let sessions = self.sessions.iter();
+        let sessions = sessions.map(|session| (&session.name, session.begun, session.costs));
+        let of = made_of.unwrap_or(MadeOf::ServerCpu);
+        let costed = alone
+            .chain(sessions)
+            .filter_map(|(name, begun, costs)| Some((name, begun, of.cost(&costs?)?)));
+        let (name, begun, cost) = costed.max_by(|a, b| a.2.share.total_cmp(&b.2.share))?;
+        let subject = match pool.as_ref().is_some_and(|pool| pool.name == *name) {
+            true => format!("The {name} are"),
+            false => format!("{name} is"),
+        };
+        Some(format!(
+            "{subject} {} % of {} and {} of {}{}.",
+            percent(part(begun, Whole::of(self).begun)),
+            if self.sessions.is_empty() {
+                "the requests"
+            } else {
+                "what begins"
+            },
+            spread([cost.share, cost.share_low, cost.share_high]),
+            match of {
+                MadeOf::ClientCpu => "the load generator's CPU time",
+                MadeOf::Waiting => "the time for which requests wait",
+                MadeOf::BackendCpu => "the CPU time of what the server asks",
+                _ => "the server's CPU time",
+            },
+            if made_of.is_some() {
+                ", which is the wall"
+            } else {
+                ""
+            },
+        ))
+    }
+
+    /// The same of bytes, which are counted and not estimated.
+    fn heaviest_by_bytes(self, of: &str, bytes: fn(&RequestKind) -> u64) -> Option<String> {
+        let sum = |of: fn(&RequestKind) -> u64| self.requests.iter().map(of).sum::<u64>();
+        let kind = self.requests.iter().max_by_key(|kind| bytes(kind))?;
+        Some(format!(
+            "{} is {} % of the requests and {} % of the bytes of {of}, which the wall is made of.",
+            kind.name,
+            percent(part(kind.sent, sum(|kind| kind.sent))),
+            percent(part(bytes(kind), sum(bytes))),
+        ))
+    }
 }
 
 fn failed(kind: &RequestKind) -> String {
@@ -331,6 +445,8 @@ fn failed(kind: &RequestKind) -> String {
 
 #[cfg(test)]
 mod tests {
+    use wallfinder_model::Wall;
+
     use super::*;
 
     #[test]
@@ -383,8 +499,8 @@ mod tests {
         };
         let mixed = Mixed {
             requests: &[kind("/pay", 1, 90, 9), kind("/search", 9, 910, 0)],
-            sessions: &[],
             window_ns: 1,
+            ..Mixed::default()
         };
         let rows = mixed.rows();
         let shown: Vec<[&str; 4]> = rows
@@ -425,6 +541,7 @@ mod tests {
             requests: &[step("buy.login", 10), step("buy.pay", 8), search],
             sessions: &[session],
             window_ns: 2_000_000_000,
+            ..Mixed::default()
         };
         let shown: Vec<[String; 3]> = mixed
             .rows()
@@ -438,5 +555,115 @@ mod tests {
             ["buy.pay", "17 %", "0 %"],
         ];
         assert_eq!(shown, want);
+    }
+
+    fn cost(share: f64) -> Cost {
+        Cost {
+            share,
+            share_low: share - 0.01,
+            share_high: share + 0.01,
+            ..Cost::default()
+        }
+    }
+
+    /// A kind with so much of the server's CPU time and of the wait.
+    fn costed(name: &str, weight: u32, server: f64, held: f64) -> RequestKind {
+        RequestKind {
+            name: name.to_owned(),
+            weight,
+            sent: 10 * u64::from(weight),
+            costs: Some(Costs {
+                server: cost(server),
+                held: Some(cost(held)),
+                ..Costs::default()
+            }),
+            ..RequestKind::default()
+        }
+    }
+
+    fn at<'s>(wall: Wall, requests: &'s [RequestKind], pool: Option<&'s Pool>) -> Mixed<'s> {
+        Mixed {
+            requests,
+            pool,
+            shares: WallShares::of(wall, requests),
+            window_ns: 1,
+            ..Mixed::default()
+        }
+    }
+
+    #[test]
+    fn what_has_most_of_the_wall_stands_first_with_its_share() {
+        let requests = [costed("read", 9, 0.7, 0.1), costed("write", 1, 0.3, 0.9)];
+        let shown = |wall| -> Vec<[String; 2]> {
+            let rows = at(wall, &requests, None).rows().into_iter();
+            rows.map(|row| [row.name, row.wall]).collect()
+        };
+        assert_eq!(
+            shown(Wall::Wait),
+            [["write", "90 % [89, 91]"], ["read", "10 % [9, 11]"]]
+        );
+        assert_eq!(
+            shown(Wall::ServerCpu),
+            [["read", "70 % [69, 71]"], ["write", "30 % [29, 31]"]]
+        );
+        // Whose share is not known keeps it empty.
+        assert_eq!(shown(Wall::Concurrency), [["read", ""], ["write", ""]]);
+        assert_eq!(shown(Wall::ClientCpu), [["read", ""], ["write", ""]]);
+    }
+
+    #[test]
+    fn the_rarest_together_have_a_row_and_are_named_where_they_have_most_of_the_wall() {
+        let rare = |name: &str| RequestKind {
+            name: name.to_owned(),
+            weight: 1,
+            sent: 10,
+            answered: 8,
+            failed: [("status.5xx".to_owned(), 2)].into(),
+            throughput: 4.0,
+            body_bytes: 800,
+            ..RequestKind::default()
+        };
+        let requests = [costed("read", 98, 0.2, 0.2), rare("export"), rare("import")];
+        let pool = Pool {
+            names: vec!["export".to_owned(), "import".to_owned()],
+            costs: Costs {
+                server: cost(0.8),
+                ..Costs::default()
+            },
+        };
+        let mixed = at(Wall::ServerCpu, &requests, Some(&pool));
+        let rows = mixed.rows();
+        let names: Vec<&str> = rows.iter().map(|row| &*row.name).collect();
+        assert_eq!(names, ["2 rarest together", "read", "export", "import"]);
+        let together = &rows[0];
+        assert_eq!(
+            [&*together.sent, &*together.rate, &*together.failed],
+            ["2 % of 2 %", "8", "20 % status.5xx"]
+        );
+        assert_eq!(
+            [&*together.body, &*together.wall],
+            ["100 B", "80 % [79, 81]"]
+        );
+        assert_eq!(
+            mixed.heaviest().expect("costs are known"),
+            "The 2 rarest together are 2 % of the requests and 80 % [79, 81] of the server's CPU time, which is the wall."
+        );
+    }
+
+    #[test]
+    fn bytes_of_requests_are_the_uplinks_where_they_were_counted() {
+        let mut requests = [costed("read", 9, 0.6, 0.0), costed("upload", 1, 0.4, 0.0)];
+        let said = |requests: &[RequestKind]| at(Wall::Uplink, requests, None).heaviest();
+        assert_eq!(
+            said(&requests).expect("costs are known"),
+            "read is 90 % of the requests and 60 % [59, 61] of the server's CPU time."
+        );
+        (requests[0].sent_bytes, requests[1].sent_bytes) = (1_000, 9_000);
+        assert_eq!(
+            said(&requests).expect("bytes are counted"),
+            "upload is 10 % of the requests and 90 % of the bytes of requests, which the wall is made of."
+        );
+        let rows = at(Wall::Uplink, &requests, None).rows();
+        assert_eq!([&*rows[0].name, &*rows[0].wall], ["upload", "90 %"]);
     }
 }

@@ -185,15 +185,15 @@ pub fn sizes(record: &Record, paths: &Paths<'_>, look: &Look) -> String {
     page.finish()
 }
 
-/// What the judge predicts for questions as they were asked (`bytes=0.5`), one entry each.
-pub fn what_if(asked: &[(&str, Option<Prediction>)], look: &Look) -> String {
+/// What the judge predicts of a step for questions as they were asked (`bytes=0.5`), one entry each.
+pub fn what_if(asked: &[(&str, Option<Prediction>)], step: &Step, look: &Look) -> String {
     let mut page = Page::new(look);
     let mut label = "WHAT IF";
-    for (question, prediction) in asked {
-        let question = words::question(question);
+    for (asked, prediction) in asked {
+        let question = words::question(asked);
         let text = match prediction {
             Some(found) => words::prediction(found),
-            None => "there is nothing to predict it from.".to_owned(),
+            None => words::unpredicted(step, asked),
         };
         page.entry(label, Role::Plain, &format!("{question}: {text}"));
         label = "";

@@ -4,7 +4,7 @@
 //! Sentences of verdicts and doubts have a module of their own: [`said`].
 
 use wallfinder_judge::identity;
-use wallfinder_judge::proof::{Prediction, what_if};
+use wallfinder_judge::proof::{Prediction, Untold, untold, what_if};
 use wallfinder_judge::ramp::{self, Knee, PastKnee, Ramp};
 use wallfinder_model::experiment::{Condition, Squeeze};
 use wallfinder_model::plan::{Arrival, Decode, Load, Tls};
@@ -327,6 +327,20 @@ pub fn prediction(prediction: &Prediction) -> String {
         number::about(prediction.throughput, known.then_some(ends)),
         said::because(&prediction.because)
     )
+}
+
+/// Why nothing is predicted for a question as it was asked: `search=0.5`.
+pub fn unpredicted(step: &Step, asked: &str) -> String {
+    let name = asked.rsplit_once('=').map_or(asked, |(name, _)| name);
+    match untold(step, name) {
+        Some(Untold::Pooled { of }) => {
+            format!("it is one of the {of} rarest, which are told only together.")
+        }
+        Some(Untold::RequestBytes) => {
+            "the wall is the uplink, and the bytes of requests were not counted.".to_owned()
+        }
+        None => "there is nothing to predict it from.".to_owned(),
+    }
 }
 
 /// A change that was predicted and then made.

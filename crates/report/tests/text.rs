@@ -5,7 +5,7 @@ mod sample;
 use unicode_width::UnicodeWidthStr;
 use wallfinder_judge::proof::ab::weigh;
 use wallfinder_model::experiment::Squeeze;
-use wallfinder_model::record::{CostBound, Sign, SignKind};
+use wallfinder_model::record::{CostBound, Pool, Sign, SignKind};
 use wallfinder_model::verdict::Elasticity;
 use wallfinder_model::{Record, Wall};
 use wallfinder_report::text::{self, Paths, live};
@@ -265,9 +265,27 @@ fn a_prediction_is_worded() {
         step,
         &[(wallfinder_model::experiment::Squeeze::Downlink, 2.0)],
     );
-    let text = text::what_if(&[("bytes=0.5", twice), ("x", None)], &Look::default());
+    let asked = [("bytes=0.5", twice), ("x", None)];
+    let text = text::what_if(&asked, step, &Look::default());
     assert!(
         text.starts_with(" WHAT IF    half the bytes: 56,"),
+        "{text}"
+    );
+    assert!(text.contains("nothing to predict it from"), "{text}");
+}
+
+#[test]
+fn a_request_that_was_told_only_with_others_is_said_to_be_one_of_them() {
+    let mut record = sample::proved();
+    let step = record.steps.last_mut().unwrap();
+    step.pool = Some(Pool {
+        names: vec!["export".to_owned(), "import".to_owned()],
+        ..Pool::default()
+    });
+    let asked = [("export=0.5", None), ("search=0.5", None)];
+    let text = text::what_if(&asked, step, &Look::default());
+    assert!(
+        text.contains("it is one of the 2 rarest, which are told only together."),
         "{text}"
     );
     assert!(text.contains("nothing to predict it from"), "{text}");

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use wallfinder_model::Nanos;
-use wallfinder_model::traffic::{CALL, Request, Session, Traffic};
+use wallfinder_model::traffic::{CALL, OnFail, Request, Session, Traffic};
 use wallfinder_scenario::Fault;
 use wallfinder_wire::mix::{
     Expect, FieldPath, Flow, Follow, KINDS_MAX, Kind, Known, Mix, Piece, Protocol, Row, Slot,
@@ -197,6 +197,7 @@ pub(crate) struct Compiler<'c> {
 struct Made {
     kind: u16,
     hops: Vec<Redirect>,
+    continues: bool,
 }
 
 impl Compiler<'_> {
@@ -242,6 +243,13 @@ impl Compiler<'_> {
             let why = format!("[[{list}]] is made once, without pauses");
             return Err(Fault::at(
                 format!("traffic.{list}.{}.think", first + nth),
+                why,
+            ));
+        }
+        if let Some(nth) = steps.iter().position(|step| step.on_fail.is_some()) {
+            let why = format!("[[{list}]] is made once, and ends with what fails");
+            return Err(Fault::at(
+                format!("traffic.{list}.{}.on-fail", first + nth),
                 why,
             ));
         }
@@ -316,6 +324,12 @@ impl Compiler<'_> {
                 "a pause stands before a step of a session; that of every request is --think",
             );
         }
+        if request.on_fail.is_some() {
+            return fault(
+                ".on-fail",
+                "nothing follows a request that stands alone: on-fail is of a step of a [[session]]",
+            );
+        }
         if !request.take.is_empty() {
             return fault(
                 ".take",
@@ -383,6 +397,13 @@ impl Compiler<'_> {
                     think.map_err(|why| Fault::at(format!("{key}.think"), why))?
                 }
             };
+            let is_last = nth + 1 == session.steps.len();
+            if is_last && step.on_fail == Some(OnFail::Continue) {
+                return fault(
+                    ".on-fail",
+                    "no step follows the last, so there is nothing to continue with: leave it out",
+                );
+            }
             let taken = step.take.keys();
             let mut after = scope.variables.clone();
             for name in taken {
@@ -414,16 +435,23 @@ impl Compiler<'_> {
     ) -> Result<Flow, Fault> {
         calls::fit(&mut self.kinds[first..]);
         let mut steps = Vec::new();
-        for (Made { kind, hops }, think) in made {
+        for (one, think) in made {
+            let Made {
+                kind,
+                hops,
+                continues,
+            } = one;
             steps.push(Step {
                 kind,
                 think,
                 hop: None,
+                continues,
             });
             steps.extend(hops.into_iter().zip(kind + 1..).map(|(hop, kind)| Step {
                 kind,
                 think: Think::None,
                 hop: Some(hop),
+                continues,
             }));
         }
         let kinds = self.kinds[first..].iter();
@@ -505,7 +533,11 @@ impl Compiler<'_> {
         }
         self.kinds.push(made);
         self.kinds.extend(follow);
-        Ok(Made { kind, hops: ways })
+        Ok(Made {
+            kind,
+            hops: ways,
+            continues: request.on_fail == Some(OnFail::Continue),
+        })
     }
 
     fn template(
@@ -912,6 +944,16 @@ steps = [
     }
 
     #[test]
+    fn a_session_continues_behind_a_step_and_its_redirects_where_that_is_asked_for() {
+        let text = "[[session]]\nname = \"a\"\nsteps = [\n { get = \"/a\", on-fail = \"continue\", follow = 1 },\n \
+                    { get = \"/b\", on-fail = \"break\" },\n { get = \"/c\" } ]\n";
+        let mix = made(text).expect("it is one").mix;
+        let steps = mix.flows[0].steps.iter();
+        let continues: Vec<bool> = steps.map(|step| step.continues).collect();
+        assert_eq!(continues, [true, true, false, false]);
+    }
+
+    #[test]
     fn set_up_gives_what_all_others_use() {
         let text = "[[setup]]\nget = \"/user\"\ntake = { id = \"header:X-Id\" }\n\
                     [[setup]]\npost = \"/token/{id}\"\nrefresh = \"50s\"\ntake = { key = \"header:X-Key\" }\n\
@@ -1103,6 +1145,21 @@ steps = [
                 "[[session]]\nname = \"a\"\nsteps = [ { get = \"/\", think = \"1s\" } ]\n",
                 3,
                 "first step",
+            ),
+            (
+                "[[session]]\nname = \"a\"\nsteps = [\n { get = \"/\" },\n { get = \"/b\", on-fail = \"continue\" } ]\n",
+                5,
+                "no step follows the last",
+            ),
+            (
+                "[[request]]\nget = \"/\"\non-fail = \"continue\"\n",
+                3,
+                "of a step of a [[session]]",
+            ),
+            (
+                "[[request]]\nget = \"/\"\n[[teardown]]\nget = \"/\"\non-fail = \"continue\"\n",
+                5,
+                "[[teardown]] is made once, and ends with what fails",
             ),
             (
                 "[data.a]\norder = \"once\"\nrows = [ { x = 1 } ]\n[data.b]\norder = \"in-order\"\nrows = [ { x = 1 } ]\n\

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use serde_json::value::RawValue;
 use wallfinder_model::traffic::{Data, RowOrder, Scalar};
 use wallfinder_scenario::Fault;
 use wallfinder_wire::mix::{Order, Row, Table};
@@ -158,7 +159,7 @@ fn too_long(file: &str, line: u64, column: &str, bytes: usize) -> String {
     )
 }
 
-/// An object of JSON on each line.
+/// An object of JSON on each line. Values that are no text are kept as they are written, numbers with all their digits.
 fn json_lines(file: &str, bytes: &[u8], columns: &[String]) -> Result<Rows, String> {
     let mut columns = columns.to_vec();
     let mut rows = Vec::new();
@@ -166,8 +167,9 @@ fn json_lines(file: &str, bytes: &[u8], columns: &[String]) -> Result<Rows, Stri
         if line.trim_ascii().is_empty() {
             continue;
         }
-        let object: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(line)
-            .map_err(|error| format!("{file}:{at}: it is no object of JSON: {error}"))?;
+        let strange =
+            |error: serde_json::Error| format!("{file}:{at}: it is no object of JSON: {error}");
+        let object: BTreeMap<String, &RawValue> = serde_json::from_slice(line).map_err(strange)?;
         if columns.is_empty() {
             columns = object.keys().cloned().collect();
         }
@@ -176,9 +178,11 @@ fn json_lines(file: &str, bytes: &[u8], columns: &[String]) -> Result<Rows, Stri
             let value = object.get(column).ok_or_else(|| {
                 format!("{file}:{at}: it has no `{column}`, which the first row has")
             })?;
-            let text = match value {
-                serde_json::Value::String(text) => text.clone(),
-                other => other.to_string(),
+            let text = match value.get() {
+                text if text.starts_with('"') => {
+                    serde_json::from_str::<String>(text).map_err(strange)?
+                }
+                other => other.to_owned(),
             };
             if text.len() > VALUE_BYTES_MAX {
                 return Err(too_long(file, at, column, text.len()));
@@ -242,7 +246,21 @@ mod tests {
         )
         .unwrap();
         assert_eq!(lines.columns, ["id", "name"]);
-        assert_eq!(cells(&lines), [["1.5", "a\nb"], ["[1]", "null"]]);
+        assert_eq!(cells(&lines), [["1.50", "a\nb"], ["[1]", "null"]]);
+    }
+
+    #[test]
+    fn numbers_of_json_lines_keep_the_digits_that_the_file_has() {
+        let numbers = [
+            "1.50",
+            "123456789012345678901234567890",
+            "-9223372036854775809",
+            "1E400",
+            "[1.0, 2]",
+        ];
+        let lines = numbers.map(|number| format!("{{\"id\": {number} }}\n"));
+        let read = read("u.jsonl", &lines.concat(), &[]).unwrap();
+        assert_eq!(cells(&read), numbers.map(|number| [number]));
     }
 
     #[test]
@@ -263,6 +281,11 @@ mod tests {
                 "u.jsonl:2: it has no `a`",
             ),
             ("u.jsonl", "{\"a\": 1}\n[1]\n", "u.jsonl:2: it is no object"),
+            (
+                "u.jsonl",
+                "{\"a\": \"\\ud800\"}\n",
+                "u.jsonl:1: it is no object",
+            ),
         ] {
             let why = read(file, text, &[]).expect_err(text);
             assert!(why.contains(part), "{why}");

@@ -32,4 +32,4 @@ mod slots;
 
 pub use compile::{Around, Compiled, Once, Origin, Refresh, World, compile};
 pub use data::DATA_BYTES_MAX;
-pub use file::{TrafficFile, of_urls};
+pub use file::{TRAFFIC_BYTES_MAX, TrafficFile, of_urls};

@@ -13,7 +13,7 @@ use wallfinder_wire::mix::{
     Table, Template, Text, Think, Value,
 };
 
-use crate::import::{Format, Log, Logged, har_logged, logged, route, unused};
+use crate::import::{Format, Log, Logged, har_logged, is_gzip, logged, route, unused};
 use crate::{Origin, World};
 
 /// Routes that are told apart; the rest are one for each method.
@@ -67,6 +67,11 @@ pub(crate) fn replayed(
 fn read(wanted: &Wanted, world: &dyn World) -> Result<Log, String> {
     let file = wanted.file.display();
     let bytes = world.read(&wanted.file)?;
+    if is_gzip(&bytes) {
+        return Err(format!(
+            "{file}: it is compressed by gzip: unpack it, or give --replay <(zcat {file})"
+        ));
+    }
     let text = String::from_utf8_lossy(&bytes);
     let is_har = wanted.format.is_none() && text.trim_start().starts_with("{\"log\"")
         || wanted
@@ -254,6 +259,7 @@ fn flow(nth: usize, name: &str, count: u32) -> Flow {
             kind: nth as u16,
             think: Think::None,
             hop: None,
+            continues: false,
         }],
         walks: None,
     }
@@ -370,7 +376,7 @@ mod tests {
     #[test]
     fn posts_of_a_har_are_sent_with_the_bodies_that_they_had() {
         let entry = |second: u32, rest: &str| {
-            let at = format!("2026-01-01T10:00:{second:02}Z");
+            let at = format!("2026-01-01T10:00:{second:02}.000Z");
             let request = format!(r#"{{"method": "POST", "url": "http://h/a"{rest}}}"#);
             format!(r#"{{"startedDateTime": "{at}", "request": {request}}}"#)
         };
@@ -431,6 +437,14 @@ mod tests {
 
     #[test]
     fn what_cannot_be_replayed_is_told_with_its_file() {
+        // Its first two bytes are what tells it, and the second is no text.
+        let files = Files([("a.log".into(), b"\x1f\x8b\x08\x00".to_vec())].into());
+        let wanted = Wanted {
+            file: "a.log".into(),
+            ..Wanted::default()
+        };
+        let why = replayed(&wanted, &origin(Protocol::Http1), &files).expect_err("compressed");
+        assert!(why.message.contains("zcat a.log"), "{}", why.message);
         let why = of("a.log", "\n", Wanted::default()).expect_err("empty");
         assert!(why.contains("a.log: there is no request"), "{why}");
         let why = of(

@@ -480,6 +480,13 @@ pub trait Wire: Sized {
         false
     }
 
+    /// Bytes on the wire of the requests of a kind so far, heads and framing included, of which `sent` were issued and
+    /// not taken back; 0 where they are not counted.
+    fn sent_bytes(shared: &Self::Shared, kind: u16, sent: u64) -> u64 {
+        let _ = (shared, kind, sent);
+        0
+    }
+
     /// How many more requests may be issued now.
     fn room(&self, shared: &Self::Shared) -> u32;
 

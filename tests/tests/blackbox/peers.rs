@@ -5,7 +5,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use serde_json::Value;
-use wallfinder_tests::{Place, Running, busily, free_port, listens_on, program, skip, together};
+use wallfinder_tests::{
+    Place, Running, busily, free_port, listens_on, program, quietly, skip, together, until,
+    until_prompt,
+};
 
 /// An nginx of our own, with one worker and everything below the place.
 struct Nginx {
@@ -15,6 +18,11 @@ struct Nginx {
 }
 
 fn nginx() -> Option<Nginx> {
+    nginx_logging(None)
+}
+
+/// The same, with an access log of this format, if of any.
+fn nginx_logging(format: Option<&str>) -> Option<Nginx> {
     let Some(nginx) = program("nginx") else {
         skip("nginx is not installed");
         return None;
@@ -24,10 +32,16 @@ fn nginx() -> Option<Nginx> {
     let folder = place.path().display().to_string();
     std::fs::create_dir(place.path().join("www")).unwrap();
     place.file("www/index.html", "<p>hello</p>\n".repeat(50));
+    let access_log = match format {
+        None => "access_log off;".to_owned(),
+        Some(format) => {
+            format!("log_format own '{format}'; access_log {folder}/{ACCESS_LOG} own;")
+        }
+    };
     let config = format!(
         "daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/error.log;\n\
          events {{ worker_connections 1024; }}\n\
-         http {{ access_log off; root {folder}/www; default_type text/html;\n\
+         http {{ {access_log} root {folder}/www; default_type text/html;\n\
          client_body_temp_path {folder}/a; proxy_temp_path {folder}/b; fastcgi_temp_path {folder}/c;\n\
          uwsgi_temp_path {folder}/d; scgi_temp_path {folder}/e;\n\
          gzip_types text/html; gzip_min_length 1;\n\
@@ -58,6 +72,24 @@ fn nginx() -> Option<Nginx> {
         place,
         port,
     })
+}
+
+const ACCESS_LOG: &str = "access.log";
+
+impl Nginx {
+    /// Lines of its access log beyond so many, once there are so many more.
+    fn logged(&self, skipped: usize, count: usize) -> Vec<String> {
+        let path = self.place.path().join(ACCESS_LOG);
+        let mut lines = Vec::new();
+        until("line of the log", || {
+            let text = std::fs::read_to_string(&path).unwrap_or_default();
+            let whole = text.split_inclusive('\n').skip(skipped);
+            let whole = whole.filter_map(|line| line.strip_suffix('\n'));
+            lines = whole.map(str::to_owned).collect();
+            lines.len() >= count
+        });
+        lines
+    }
 }
 
 impl Drop for Nginx {
@@ -172,4 +204,71 @@ fn wrk_and_the_engine_agree_on_nginx_within_reason() {
         (0.3..3.0).contains(&ratio),
         "{ours} of ours, {theirs} of wrk's"
     );
+}
+
+const LOG_FORMAT: &str = "$msec \"$request\" $status $request_time";
+
+const PATHS: &str = r#"[data.ids]
+rows = [ { id = "a b" }, { id = "c&d" }, { id = "é" } ]
+[[request]]
+weight = 5
+get = "/?q={ids.id}"
+[[request]]
+weight = 3
+get = "/gz"
+[[request]]
+weight = 2
+head = "/index.html"
+[[request]]
+get = "/304?x={ids.id}"
+"#;
+
+/// When a line's request began, in milliseconds, and what it was.
+fn begun(line: &str) -> (f64, &str) {
+    let (stamp, rest) = line.split_once(" \"").expect("a stamp");
+    let (request, rest) = rest.split_once("\" ").expect("a request");
+    let took = rest.split(' ').nth(1).expect("how long it took");
+    let seconds = |text: &str| text.parse::<f64>().expect("a number");
+    ((seconds(stamp) - seconds(took)) * 1e3, request)
+}
+
+#[test]
+fn what_nginx_logged_is_sent_to_it_again_in_its_order_and_on_time() {
+    let _turn = quietly();
+    let Some(nginx) = nginx_logging(Some(LOG_FORMAT)) else {
+        return;
+    };
+    let place = Place::new();
+    place.file("paths.toml", PATHS);
+    let url = format!("http://127.0.0.1:{}/", nginx.port);
+    // On one connection, so that the order is one.
+    let run = |more: &[&str]| {
+        let args = ["run", &url, "-c", "1", "--no-calibrate", "-q"];
+        place.run(&[&args, more].concat()).ends_with(0);
+        place.step()
+    };
+    let open = ["--rate", "200", "-d", "3s", "--warmup", "0s"];
+    let step = run(&[&["--traffic", "paths.toml"][..], &open].concat());
+    let sent = step["counts"]["answered"].as_u64().expect("a count") as usize;
+    assert!((500..=601).contains(&sent), "{sent} of 600");
+    let first = nginx.logged(0, sent);
+    place.file("first.log", format!("{}\n", first.join("\n")));
+    let (mut logged, mut spread_ms) = (first.len(), f64::INFINITY);
+    until_prompt(|| {
+        let step = run(&["--replay", "first.log", "--log-format", LOG_FORMAT]);
+        assert_eq!(step["counts"]["answered"], first.len());
+        let second = nginx.logged(logged, first.len());
+        logged += second.len();
+        let requests = |of: &[String]| -> Vec<String> {
+            of.iter().map(|line| begun(line).1.to_owned()).collect()
+        };
+        assert_eq!(requests(&second), requests(&first));
+        let pairs = first.iter().zip(&second);
+        let mut later: Vec<f64> = pairs.map(|(a, b)| begun(b).0 - begun(a).0).collect();
+        later.sort_unstable_by(f64::total_cmp);
+        spread_ms = later[later.len() * 9 / 10] - later[later.len() / 10];
+        step
+    });
+    // Stamps are of milliseconds, and of those that were prompt most are as far from what was logged.
+    assert!(spread_ms < 10.0, "{spread_ms} ms");
 }

@@ -152,7 +152,8 @@ pub(crate) fn find(job: &Job) -> Result<(), Failed> {
     if let Some(step) = record.steps.last() {
         let look = output::look(io::stderr().is_terminal(), output.ascii);
         let answered = answers(&questions, step);
-        output::show(&wallfinder_report::text::what_if(&answered, &look), &look);
+        let text = wallfinder_report::text::what_if(&answered, step, &look);
+        output::show(&text, &look);
         if squeeze.lift {
             // What a request costs is the server's own to change.
             let ours = |(question, _): &(&Question, _)| question.kind.is_none();

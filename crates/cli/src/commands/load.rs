@@ -77,7 +77,8 @@ pub(crate) fn load(
         }
         let stepped = session.step(order).map(|_| ());
         if let Some(step) = session.record.steps.last_mut() {
-            let notes = question.notes.iter().cloned().chain(cut_off(&order.load));
+            let cut_off = cut_off(&order.load, &order.request);
+            let notes = question.notes.iter().cloned().chain(cut_off);
             step.caveats.extend(notes.map(|text| Caveat::Note { text }));
         }
         result = session.served(&testbed, stepped);

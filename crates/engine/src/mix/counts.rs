@@ -19,6 +19,8 @@ pub(crate) struct KindCounts {
     pub(crate) body_bytes: u64,
     /// Bytes of good answers on the wire.
     pub(crate) wire_bytes: u64,
+    /// Bytes of requests on the wire, as its wire counts them: up to date in reports.
+    pub(crate) sent_bytes: u64,
 }
 
 impl Default for KindCounts {
@@ -29,6 +31,7 @@ impl Default for KindCounts {
             failed: [0; CLASSES],
             body_bytes: 0,
             wire_bytes: 0,
+            sent_bytes: 0,
         }
     }
 }
@@ -47,6 +50,8 @@ impl KindCounts {
             failed,
             body_bytes: self.body_bytes - earlier.body_bytes,
             wire_bytes: self.wire_bytes - earlier.wire_bytes,
+            // Where they go by the requests sent, they shrink with those.
+            sent_bytes: self.sent_bytes.saturating_sub(earlier.sent_bytes),
         }
     }
 
@@ -58,6 +63,7 @@ impl KindCounts {
         }
         self.body_bytes += other.body_bytes;
         self.wire_bytes += other.wire_bytes;
+        self.sent_bytes += other.sent_bytes;
     }
 
     /// A request failed.
@@ -113,6 +119,7 @@ impl KindSum {
             failed,
             body_bytes,
             wire_bytes,
+            sent_bytes,
         } = &self.counts;
         RequestKind {
             name: kind.name.clone(),
@@ -124,6 +131,7 @@ impl KindSum {
             throughput: self.throughput,
             body_bytes: *body_bytes,
             wire_bytes: *wire_bytes,
+            sent_bytes: *sent_bytes,
             latency: latency.to_record(),
             session: session.map(str::to_owned),
             costs: None,

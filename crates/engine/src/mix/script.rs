@@ -3,7 +3,7 @@
 //! ```text
 //!   next(connection) ─► the step that its session has come to, or else what begins now
 //!   answered ─► Continues, after a pause · Begins: the connection is free for what begins next
-//!   failed ──► its session is broken off
+//!   failed ──► the same: its session goes on as its step says, or is broken off
 //! ```
 //!
 //! What begins is drawn one ahead, so that it is known whether there is more before a request is taken. Rows that are
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use wallfinder_wire::Redirect;
-use wallfinder_wire::mix::{Ask, Mix, Order, Replay, Think};
+use wallfinder_wire::mix::{Ask, Mix, Order, Replay, Step, Think};
 
 use super::counts::{FlowCounts, FlowReport};
 use super::drawing::Drawing;
@@ -223,15 +223,12 @@ impl Script {
             return After::Begins;
         }
         if !is_well {
-            self.failed(conn);
-            return After::Begins;
+            return self.failed(conn);
         }
         let steps = &self.mix.flows[usize::from(place.flow)].steps;
-        let mut rest = steps.iter().enumerate().skip(usize::from(place.step) + 1);
-        match rest.find(|(_, step)| step.hop.is_none() || step.hop == redirects) {
-            Some((nth, step)) => {
-                place.step = nth as u16;
-                let think = step.think;
+        match behind(steps, place.step, redirects) {
+            Some((nth, think)) => {
+                place.step = nth;
                 After::Continues {
                     think_ns: self.think_ns(think),
                 }
@@ -249,14 +246,24 @@ impl Script {
         }
     }
 
-    /// A request failed: its session, if it is one's, is over.
-    pub(crate) fn failed(&mut self, conn: u32) {
+    /// A request failed: its session, if it is one's, goes on with the next step where this one says so, or is over.
+    pub(crate) fn failed(&mut self, conn: u32) -> After {
         let place = &mut self.places[conn as usize];
-        if place.is_taken {
-            let flow = std::mem::take(place).flow;
-            self.under_way -= 1;
-            self.flows[usize::from(flow)].broken_off += 1;
+        if !place.is_taken {
+            return After::Begins;
         }
+        let steps = &self.mix.flows[usize::from(place.flow)].steps;
+        let continues = steps[usize::from(place.step)].continues;
+        if let Some((nth, think)) = behind(steps, place.step, None).filter(|_| continues) {
+            place.step = nth;
+            return After::Continues {
+                think_ns: self.think_ns(think),
+            };
+        }
+        let flow = std::mem::take(place).flow;
+        self.under_way -= 1;
+        self.flows[usize::from(flow)].broken_off += 1;
+        After::Begins
     }
 
     fn think_ns(&mut self, think: Think) -> u64 {
@@ -280,6 +287,15 @@ impl Script {
     }
 }
 
+/// The step that comes behind one and the pause before it. Those that follow a redirect are passed over, but for one of
+/// the kind that there was.
+#[inline]
+fn behind(steps: &[Step], nth: u16, redirects: Option<Redirect>) -> Option<(u16, Think)> {
+    let mut rest = steps.iter().enumerate().skip(usize::from(nth) + 1);
+    let (nth, step) = rest.find(|(_, step)| step.hop.is_none() || step.hop == redirects)?;
+    Some((nth as u16, step.think))
+}
+
 /// The instants of what was logged; with it the arrivals of an open loop are those.
 pub(crate) fn logged(mix: Option<&Arc<Mix>>) -> Option<&Replay> {
     mix?.replay.as_ref()
@@ -288,7 +304,7 @@ pub(crate) fn logged(mix: Option<&Arc<Mix>>) -> Option<&Replay> {
 #[cfg(test)]
 mod tests {
     use wallfinder_model::drive::Share;
-    use wallfinder_wire::mix::{Cells, Flow, Known, Protocol, Row, Step, Table};
+    use wallfinder_wire::mix::{Cells, Flow, Known, Protocol, Row, Table};
 
     use super::*;
 
@@ -299,6 +315,7 @@ mod tests {
             kind: 0,
             think: Think::None,
             hop: None,
+            continues: false,
         };
         Arc::new(Mix {
             protocol: Protocol::Http1,

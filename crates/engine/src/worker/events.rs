@@ -8,6 +8,7 @@ use wallfinder_wire::{Answer, Outcome, Wire, WireError};
 
 use super::connection::{Phase, Sending};
 use super::dialling::BACKOFF_FIRST_NS;
+use super::ledger::Failing;
 use super::lifecycle::Left;
 use super::state::Worker;
 use crate::counters::Class;
@@ -162,11 +163,10 @@ impl<W: Wire, I: Io> Worker<W, I> {
         if error.is_unprocessed() && self.send_again(conn, slot, pause_ns, now) {
             return;
         }
-        self.fail_in_flight(conn, slot, Class::Wire(error), now);
-        if !self.admission.is_open() {
-            let pause_ns = self.admission.think_ns.max(BACKOFF_FIRST_NS);
-            self.admission.pause(conn, now + pause_ns, None);
-        }
+        let failing = Failing::InFlight { conn, slot };
+        self.ledger.fail(failing, Class::Wire(error), now);
+        let pause_ns = self.admission.think_ns.max(BACKOFF_FIRST_NS);
+        self.go_on(conn, pause_ns, now);
     }
 
     /// A request that its peer did not process is sent again after a pause, with its intended start; `false` where
@@ -235,13 +235,6 @@ impl<W: Wire, I: Io> Worker<W, I> {
                 Some(again) => self.connection(pause.conn).grant_again(again, held),
             }
             self.offer(pause.conn);
-        }
-    }
-
-    /// Gives a closed loop's connection leave for more requests, meant to start then.
-    pub(super) fn grant(&mut self, conn: u32, count: u32, intended_ns: u64) {
-        if !self.admission.is_open() {
-            self.connection(conn).grant(count, intended_ns);
         }
     }
 }

@@ -63,7 +63,6 @@ impl<W: Wire, I: Io> Worker<W, I> {
             }
             let outcome = connection.wire.poll_outcome();
             self.fail_in_flight(conn, slot, class, now);
-            self.grant(conn, 1, now);
             if outcome.is_some() {
                 // Nothing was left in flight on a connection whose peer is going away.
                 self.lose(conn, now, Left::ABANDONED);
@@ -81,7 +80,6 @@ impl<W: Wire, I: Io> Worker<W, I> {
             if self.ledger.is_past_deadline(conn, slot, now) {
                 let class = self.late(conn, slot);
                 self.fail_in_flight(conn, slot, class, now);
-                self.grant(conn, 1, now);
             }
         }
     }
@@ -117,12 +115,11 @@ impl<W: Wire, I: Io> Worker<W, I> {
     }
 
     /// The oldest request that is not held back has waited too long for its turn to be sent. The next
-    /// is meant to start now.
+    /// is meant to start now, or after its pause.
     #[cold]
     pub(super) fn expire_granted(&mut self, conn: u32, held: u32, now: u64) {
         let grant = self.connection(conn).take_granted(held);
-        self.break_off(conn);
-        self.grant(conn, 1, now);
+        self.go_on(conn, 0, now);
         self.count_granted(grant);
         self.expire_unsent(grant, now);
         // It is free for others, or has the next to send.

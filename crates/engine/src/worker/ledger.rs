@@ -396,10 +396,14 @@ impl Ledger {
         in_flight.map(|slot| slot.intended_ns).min()
     }
 
-    /// Writes what became of each kind into the report.
-    pub(super) fn report_kinds(&mut self) {
-        for (report, counts) in self.report.kinds.iter_mut().zip(&self.kinds) {
-            report.counts = *counts;
+    /// Writes what became of each kind into the report. `sent_bytes`: of a kind's requests, of which so many were sent.
+    pub(super) fn report_kinds(&mut self, sent_bytes: impl Fn(u16, u64) -> u64) {
+        let all = self.report.kinds.iter_mut().zip(&self.kinds);
+        for (kind, (report, counts)) in (0..).zip(all) {
+            report.counts = KindCounts {
+                sent_bytes: sent_bytes(kind, counts.sent),
+                ..*counts
+            };
         }
     }
 

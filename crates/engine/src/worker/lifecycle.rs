@@ -9,6 +9,7 @@ use super::connection::{Phase, Sending};
 use super::ledger::Failing;
 use super::state::Worker;
 use crate::counters::Class;
+use crate::mix::After;
 
 /// Longest time for a connection to open.
 pub(super) const CONNECT_TIMEOUT_NS: u64 = 5_000_000_000;
@@ -174,10 +175,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
     /// request failed, and the oddity still counts.
     pub(super) fn fail_and_lose(&mut self, conn: u32, slot: Option<u32>, class: Class, now: u64) {
         match slot {
-            Some(slot) => {
-                self.fail_in_flight(conn, slot, class, now);
-                self.grant(conn, 1, now);
-            }
+            Some(slot) => self.fail_in_flight(conn, slot, class, now),
             None => self.fail_connection(class, Errno::PROTO),
         }
         self.lose(conn, now, Left::ABANDONED);
@@ -185,7 +183,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
 
     /// Ends a connection, and opens it again. What is in flight on it fails, or is sent again.
     pub(super) fn lose(&mut self, conn: u32, now: u64, left: Left) {
-        let failed = self.end_requests(conn, now, left);
+        self.end_requests(conn, now, left);
         match self.connection(conn).phase {
             Phase::Greeting => {
                 self.dialling.ends();
@@ -205,7 +203,6 @@ impl<W: Wire, I: Io> Worker<W, I> {
         };
         let has_failed = connection.failures_in_a_row > 0;
         self.io.close(conn);
-        self.grant(conn, failed, now);
         if self.admission.is_closed() {
             return;
         }
@@ -217,23 +214,32 @@ impl<W: Wire, I: Io> Worker<W, I> {
         }
     }
 
-    /// A request fails that is in flight, and its session, where it is a step of one, ends with it.
+    /// A request fails that is in flight, and what comes behind it may be sent.
     pub(super) fn fail_in_flight(&mut self, conn: u32, slot: u32, class: Class, now: u64) {
         let failing = Failing::InFlight { conn, slot };
         self.ledger.fail(failing, class, now);
-        self.break_off(conn);
+        self.go_on(conn, 0, now);
     }
 
-    /// The session on a connection, where one is, goes no further.
-    pub(super) fn break_off(&mut self, conn: u32) {
-        if let Some(script) = &mut self.script {
-            script.failed(conn);
+    /// A request failed: its connection has leave for what comes behind it, after so long a pause at the least. That is
+    /// the next step of a session that goes on, and in a closed loop what begins.
+    pub(super) fn go_on(&mut self, conn: u32, pause_ns_min: u64, now: u64) {
+        let script = self.script.as_mut();
+        let after = script.map_or(After::Begins, |script| script.failed(conn));
+        let (goes_on, think_ns) = match after {
+            After::Begins => (!self.admission.is_open(), 0),
+            After::Continues { think_ns } => (true, self.admission.think_ns + think_ns),
+        };
+        let pause_ns = think_ns.max(pause_ns_min);
+        if goes_on && pause_ns > 0 {
+            self.admission.pause(conn, now + pause_ns, None);
+        } else if goes_on {
+            self.connection(conn).grant(1, now);
         }
     }
 
-    /// The requests in flight on a connection fail, or wait to be sent again; gives how many failed.
-    fn end_requests(&mut self, conn: u32, now: u64, left: Left) -> u32 {
-        let mut failed = 0;
+    /// The requests in flight on a connection fail, or wait to be sent again.
+    fn end_requests(&mut self, conn: u32, now: u64, left: Left) {
         for slot in 0..self.plan.load.in_flight_per_connection {
             if !self.ledger.is_in_flight(conn, slot) {
                 continue;
@@ -244,9 +250,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
                 Left::Failed(class) => class,
             };
             self.fail_in_flight(conn, slot, class, now);
-            failed += 1;
         }
-        failed
     }
 
     /// Has a connection that rests opened, if it has something to send. In an open loop any may be

@@ -48,7 +48,8 @@ impl<W: Wire, I: Io> Worker<W, I> {
         let cpu_ns = self.io.cpu_ns();
         self.adapt_batching(now, cpu_ns);
         let ledger = &mut self.ledger;
-        ledger.report_kinds();
+        let shared = &self.shared;
+        ledger.report_kinds(|kind, sent| W::sent_bytes(shared, kind, sent));
         let report = &mut ledger.report;
         if let Some(script) = &self.script {
             script.report(&mut report.flows);

@@ -212,6 +212,7 @@ fn add_kind(sum: &mut RequestKind, of: &RequestKind) {
     sum.throughput += of.throughput;
     sum.body_bytes += of.body_bytes;
     sum.wire_bytes += of.wire_bytes;
+    sum.sent_bytes += of.sent_bytes;
     let each = [sum.latency.as_ref(), of.latency.as_ref()];
     sum.latency = histograms(each.into_iter(), Latencies::coarse);
 }

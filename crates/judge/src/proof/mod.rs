@@ -59,7 +59,7 @@ mod what_if;
 mod windows;
 
 pub use looks::{ConditionOrder, Next, next};
-pub use what_if::{Because, Prediction, what_if, what_if_of_kind};
+pub use what_if::{Because, Prediction, Untold, untold, what_if, what_if_of_kind};
 pub use windows::{WASH_OUT_MAX_S, relatives};
 
 /// The squeeze that throughput answers to the most by now, and how well that is known: for whoever watches. It is no

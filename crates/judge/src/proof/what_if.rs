@@ -5,7 +5,7 @@
 //! squeezed nor seen, and says so where that is what it leans on.
 
 use wallfinder_model::experiment::Squeeze;
-use wallfinder_model::record::{Cost, Costs, RequestKind};
+use wallfinder_model::record::RequestKind;
 use wallfinder_model::{Detail, Environment, Step, Verdict, Wall};
 
 use super::claims::squeezes_of;
@@ -14,6 +14,7 @@ use super::estimate::ALPHA;
 use super::prove;
 use super::readings::Readings;
 use crate::finite::positive;
+use crate::routes::{MadeOf, WallShares, costs_of};
 
 /// An elasticity whose lower end is below this may be noise, and moves nothing.
 const ELASTICITY_MIN: f64 = 0.1;
@@ -119,7 +120,8 @@ pub fn what_if(step: &Step, changes: &[(Squeeze, f64)]) -> Option<Prediction> {
 }
 
 /// Predicts the throughput where one request of a kind, or one session, takes `factor` times as much of what the wall is
-/// made of: of the processors of the server or of what it asks, or of the downlink. `None` where its cost is not known.
+/// made of: of the processors of the server, of what it asks or of the client, or of the link either way. `None` where its
+/// cost is not known; [`untold`] may say why.
 pub fn what_if_of_kind(step: &Step, name: &str, factor: f64) -> Option<Prediction> {
     let wall = step.verdict.as_ref()?.wall;
     let told = match wall {
@@ -143,26 +145,60 @@ fn with_what_shares_do_not_tell(told: Prediction, present: f64) -> Prediction {
     }
 }
 
+/// Why there is nothing to predict of a request from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Untold {
+    /// It is one of so many of the rarest, which are told only together.
+    Pooled {
+        /// How many.
+        of: usize,
+    },
+    /// The wall is the uplink, and the bytes of requests were not counted.
+    RequestBytes,
+}
+
+/// Why [`what_if_of_kind`] has nothing to go by for this name, where that is known.
+pub fn untold(step: &Step, name: &str) -> Option<Untold> {
+    let wall = step.verdict.as_ref()?.wall;
+    match wall {
+        Wall::Inconclusive => return None,
+        Wall::Uplink if WallShares::of(wall, &step.requests).is_none() => {
+            let own =
+                |kind: &RequestKind| kind.name == name || kind.session.as_deref() == Some(name);
+            return step
+                .requests
+                .iter()
+                .any(own)
+                .then_some(Untold::RequestBytes);
+        }
+        _ => {}
+    }
+    let names = &step.pool.as_ref()?.names;
+    let of = names.len();
+    names
+        .iter()
+        .any(|pooled| pooled == name)
+        .then_some(Untold::Pooled { of })
+}
+
+/// The share that a kind, or a session, has of the wall, with its interval.
+fn share_of_wall(step: &Step, wall: Wall, name: &str) -> Option<[f64; 3]> {
+    let shares = WallShares::of(wall, &step.requests)?;
+    shares.share(name, costs_of(step, name).as_ref())
+}
+
 /// Where requests share what works at a rate.
 fn of_a_rate(step: &Step, wall: Wall, name: &str, factor: f64) -> Option<Prediction> {
-    let (squeeze, shares) = match wall {
-        Wall::Downlink => {
-            let all: u64 = step.requests.iter().map(|kind| kind.wire_bytes).sum();
-            let own =
-                |kind: &&RequestKind| kind.name == name || kind.session.as_deref() == Some(name);
-            let of = step.requests.iter().filter(own).map(|kind| kind.wire_bytes);
-            let share = of.sum::<u64>() as f64 / all.max(1) as f64;
-            (Squeeze::Downlink, [share; 3])
-        }
-        Wall::Backend => (
-            Squeeze::BackendSpeed,
-            shares_of(&costs_of(step, name)?.backend?),
-        ),
-        _ => (
-            Squeeze::ServerSpeed,
-            shares_of(&costs_of(step, name)?.server),
-        ),
+    let squeeze = match MadeOf::of(wall) {
+        Some(MadeOf::AnswerBytes) => Squeeze::Downlink,
+        Some(MadeOf::RequestBytes) => Squeeze::Uplink,
+        Some(MadeOf::BackendCpu) => Squeeze::BackendSpeed,
+        Some(MadeOf::ClientCpu) => Squeeze::ClientSpeed,
+        Some(MadeOf::ServerCpu | MadeOf::Waiting) | None => Squeeze::ServerSpeed,
     };
+    // Where no one thing binds, it is asked of the server's processors.
+    let of = MadeOf::of(wall).map_or(Wall::ServerCpu, |_| wall);
+    let shares = share_of_wall(step, of, name)?;
     let [found, low, high] = shares.map(|share| what_if(step, &[(squeeze, freed(share, factor))]));
     let (found, low, high) = (found?, low?, high?);
     Some(Prediction {
@@ -177,8 +213,8 @@ fn of_a_rate(step: &Step, wall: Wall, name: &str, factor: f64) -> Option<Predict
 fn of_a_wait(step: &Step, name: &str, factor: f64) -> Option<Prediction> {
     let verdict = step.verdict.as_ref()?;
     let throughput = positive(step.throughput)?;
-    let held = costs_of(step, name)?.held?;
-    let [ratio, low, high] = shares_of(&held).map(|share| freed(share, factor));
+    let shares = share_of_wall(step, verdict.wall, name)?;
+    let [ratio, low, high] = shares.map(|share| freed(share, factor));
     let free = Multiple {
         ratio,
         low: low.min(high),
@@ -202,20 +238,6 @@ fn of_a_wait(step: &Step, name: &str, factor: f64) -> Option<Prediction> {
             Some(prediction(throughput, capped, because))
         }
     }
-}
-
-/// A share with its interval.
-fn shares_of(cost: &Cost) -> [f64; 3] {
-    [cost.share, cost.share_low, cost.share_high]
-}
-
-/// What a kind of request, or a session, costs.
-fn costs_of(step: &Step, name: &str) -> Option<Costs> {
-    let requests = step.requests.iter().map(|kind| (&kind.name, kind.costs));
-    let sessions = step.sessions.iter();
-    let sessions = sessions.map(|session| (&session.name, session.costs));
-    let mut all = requests.chain(sessions);
-    all.find_map(|(of, costs)| costs.filter(|_| of == name))
 }
 
 /// The multiple of a resource that comes free where what has this share of it takes `factor` times as much.

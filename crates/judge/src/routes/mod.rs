@@ -9,16 +9,22 @@
 //!  weights (design) ─► windows ─┬─► costs (linear), with the pairs that cost each other (interference)
 //!                               └─► functions: the same of the samples that each has
 //! ```
+//!
+//! Of more kinds than windows tell apart the rarest are told as one, their pool. Which share of the wall each has stands in
+//! `wall.rs`.
 
 mod design;
 mod functions;
 mod interference;
 mod linear;
+mod wall;
 
 pub use design::weights;
+pub(crate) use wall::costs_of;
+pub use wall::{MadeOf, WallShares};
 
 use wallfinder_model::record::{
-    Cost, Costs, FunctionCost, Interference, MixWindow, RequestKind, UsedBy,
+    Cost, Costs, FunctionCost, Interference, MixWindow, Pool, RequestKind, UsedBy,
 };
 use wallfinder_model::{Step, Wall};
 
@@ -76,6 +82,8 @@ pub struct Told {
     /// What each request or session costs, but for the rarest of many, which are told from the rest as one; and the
     /// server's functions that mostly work for it.
     pub costs: Vec<(Group, Costs, Vec<FunctionCost>)>,
+    /// Those rarest, told as one.
+    pub pool: Option<Pool>,
     /// Those that cost each other, beyond doubt.
     pub interference: Vec<Interference>,
     /// Whether as many windows again may name some that cost each other, of which these leave a doubt.
@@ -92,11 +100,17 @@ pub fn told(windows: &[MixWindow], requests: &[RequestKind], wall: Option<Wall>)
             .cloned()
             .unwrap_or_default()
     };
-    let costs = mix.costs().into_iter();
+    let costs = mix.costs()?;
+    let alone = mix.alone().map(|(parcel, group)| {
+        let group = mix.groups[group].clone();
+        (group, costs(parcel), functions_of(parcel))
+    });
     Some(Told {
-        costs: costs
-            .map(|(parcel, group, costs)| (group, costs, functions_of(parcel)))
-            .collect(),
+        costs: alone.collect(),
+        pool: mix.pooled().map(|(parcel, names)| Pool {
+            names,
+            costs: costs(parcel),
+        }),
         interference: mix.interference(&functions),
         is_open: windows.len() == mix.looks()[0] && mix.found.is_open(),
     })
@@ -110,6 +124,7 @@ pub fn fill(step: &mut Step) -> bool {
         return false;
     };
     step.interference = told.interference;
+    step.pool = told.pool;
     for (group, costs, functions) in told.costs {
         let session = step
             .sessions
@@ -252,29 +267,24 @@ impl<'w> Mix<'w> {
         (fit.whole(&self.own) > 0.0).then_some(fit)
     }
 
-    /// The costs of each group, by its parcel, but for those of the rarest of many, which are told from the rest as one.
-    fn costs(&self) -> Vec<(usize, Group, Costs)> {
+    /// What one of a parcel costs.
+    fn costs(&self) -> Option<impl Fn(usize) -> Costs> {
         let client = used(self.windows, |w| {
             Some((w.client_cpu_ns?, w.cpu_span_ns, w.client_reference_ns))
         });
         let client = client.and_then(|used| self.fit(&used, &[]));
         let backend = self.fitted(UsedBy::Backend);
         let held = self.fitted(UsedBy::Wait);
-        let Some(server) = self.fitted(UsedBy::Server) else {
-            return Vec::new();
-        };
-        let of = |fit: &Fit, parcel: usize| cost(fit, parcel, &self.own);
-        let one = |(parcel, group): (usize, usize)| {
-            let maybe = |fit: &Option<Fit>| fit.as_ref().map(|fit| of(fit, parcel));
-            let costs = Costs {
-                server: of(&server, parcel),
-                client: maybe(&client),
-                backend: maybe(&backend),
-                held: maybe(&held),
-            };
-            (parcel, self.groups[group].clone(), costs)
-        };
-        self.alone().map(one).collect()
+        let server = self.fitted(UsedBy::Server)?;
+        Some(move |parcel: usize| {
+            let of = |fit: &Fit| cost(fit, parcel, &self.own);
+            Costs {
+                server: of(&server),
+                client: client.as_ref().map(of),
+                backend: backend.as_ref().map(of),
+                held: held.as_ref().map(of),
+            }
+        })
     }
 
     /// Parcels that are one group, and which.
@@ -284,6 +294,14 @@ impl<'w> Mix<'w> {
             [group] => Some((nth, group)),
             _ => None,
         })
+    }
+
+    /// The parcel of the rarest of many, and their names.
+    fn pooled(&self) -> Option<(usize, Vec<String>)> {
+        let mut all = self.parcels.iter().enumerate();
+        let (nth, parcel) = all.find(|(_, parcel)| parcel.len() > 1)?;
+        let name = |group: &usize| self.groups[*group].name.clone();
+        Some((nth, parcel.iter().map(name).collect()))
     }
 
     /// The rarest of many are not named: they are no pair. `functions`: the server's.
@@ -447,6 +465,14 @@ mod tests {
         Some(found.into_iter().map(|(_, costs)| costs.server).collect())
     }
 
+    #[test]
+    fn where_all_are_told_apart_nobody_is_in_a_pool() {
+        let mut random = Rng::with_seed(2);
+        let windows = measured(&[10_000.0, 90_000.0], &[9.0, 1.0], 0.0, &mut random);
+        let told = told(&windows, &at(&[9.0, 1.0]), None).expect("they tell");
+        assert_eq!((told.costs.len(), told.pool), (2, None));
+    }
+
     /// A session's steps come together, and its costs are those of all of them; a redirect is one of its kinds.
     #[test]
     fn a_session_is_told_as_one() {
@@ -539,9 +565,9 @@ mod tests {
         let drawn = weights(&own, 3);
         assert_eq!(drawn.len(), windows_needed(design::PARCELS_MAX));
         let windows: Vec<MixWindow> = drawn.into_iter().map(window).collect();
-        let found = costs(&windows, &requests).expect("they tell");
-        assert_eq!(found.len(), design::PARCELS_MAX - 1);
-        let (dear, costs) = found.last().expect("there are some");
+        let told = told(&windows, &requests, None).expect("they tell");
+        assert_eq!(told.costs.len(), design::PARCELS_MAX - 1);
+        let (dear, costs, _) = told.costs.last().expect("there are some");
         assert_eq!(dear.name, "30");
         assert!(
             (costs.server.each / 200_000.0 - 1.0).abs() < 0.02,
@@ -553,6 +579,18 @@ mod tests {
             .map(|(nth, weight)| f64::from(*weight) * cost(nth))
             .sum();
         assert!((costs.server.share - 900.0 * 200_000.0 / whole).abs() < 0.02);
+        let pool = told.pool.expect("the others are told as one");
+        let rarest = (22..40_usize).filter(|nth| *nth != 30);
+        let names: Vec<String> = rarest.clone().map(|nth| nth.to_string()).collect();
+        assert_eq!(pool.names, names);
+        let (mut weight, mut used) = (0.0, 0.0);
+        for nth in rarest {
+            weight += f64::from(own[nth]);
+            used += f64::from(own[nth]) * cost(nth);
+        }
+        let told = pool.costs.server;
+        assert!((told.each / (used / weight) - 1.0).abs() < 0.02, "{told:?}");
+        assert!((told.share - used / whole).abs() < 0.005, "{told:?}");
     }
 
     #[test]

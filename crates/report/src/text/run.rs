@@ -184,7 +184,7 @@ pub(super) fn by_request(page: &mut Page, step: &Step) {
     }
 }
 
-/// Each kind of a mix, those that are sent most.
+/// Each kind of a mix: those that have most of the wall, or that are sent most.
 pub(super) fn requests(page: &mut Page, step: &Step) {
     /// More stand on the page.
     const SHOWN_MAX: usize = 16;
@@ -212,16 +212,21 @@ pub(super) fn requests(page: &mut Page, step: &Step) {
         Column::numbers("body", 4, cells(|row| &row.body)),
     ];
     let has_costs = shown.iter().any(|row| !row.cost.is_empty());
-    let costs = [
-        Column::numbers("cost", 0, cells(|row| &row.cost)).headed("server's", "CPU each"),
-        Column::numbers("share", 0, cells(|row| &row.share)).headed("share of", "that CPU"),
-    ];
+    let cost = Column::numbers("cost", 0, cells(|row| &row.cost)).headed("server's", "CPU each");
+    let share = match shown.iter().any(|row| !row.wall.is_empty()) {
+        true => Column::numbers("share", 0, cells(|row| &row.wall)).headed("share of", "the wall"),
+        false => {
+            Column::numbers("share", 0, cells(|row| &row.share)).headed("share of", "that CPU")
+        }
+    };
+    let has_share = share.cells.iter().any(|(_, cell)| !cell.is_empty());
     let has_backend = shown.iter().any(|row| !row.backend.is_empty());
     let backend =
         Column::numbers("behind", 0, cells(|row| &row.backend)).headed("behind it", "CPU each");
     let table: Vec<Column> = table
         .into_iter()
-        .chain(costs.into_iter().filter(|_| has_costs))
+        .chain(has_costs.then_some(cost))
+        .chain(has_share.then_some(share))
         .chain(has_backend.then_some(backend))
         .collect();
     let left_out = columns::write(page, table, 1);

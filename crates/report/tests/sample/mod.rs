@@ -572,6 +572,7 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
         requests: Vec::new(),
         sessions: Vec::new(),
         mix_windows: Vec::new(),
+        pool: None,
         interference: Vec::new(),
         series,
         load,

@@ -123,6 +123,7 @@ pub(crate) fn step_begun(index: u32) -> Step {
         requests: vec![],
         sessions: vec![],
         mix_windows: vec![],
+        pool: None,
         interference: vec![],
         telemetry: Telemetry::default(),
         ceiling: None,

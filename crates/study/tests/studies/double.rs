@@ -283,6 +283,7 @@ pub(crate) fn measured(step: &StudyStep, costs: Costs, p50_share: f64) -> Step {
         requests: Vec::new(),
         sessions: Vec::new(),
         mix_windows: Vec::new(),
+        pool: None,
         interference: Vec::new(),
         series: Vec::new(),
     }

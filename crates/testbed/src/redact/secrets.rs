@@ -10,6 +10,8 @@
 //! JSON, HTML and programs spell it, byte by byte in any mixture of these.
 
 use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::fmt;
 
 use base64::Engine as _;
@@ -40,8 +42,8 @@ const TELLING_WORDS: [&str; 11] = [
 /// Values that must not be shown.
 #[derive(Clone, Default)]
 pub struct Secrets {
-    /// The longest first, and no two the same.
-    values: Vec<String>,
+    /// Each behind its length: the longest first.
+    values: BTreeSet<(Reverse<usize>, String)>,
 }
 
 impl fmt::Debug for Secrets {
@@ -60,14 +62,10 @@ impl Secrets {
         self.keep(value.to_owned());
         self.keep(STANDARD_NO_PAD.encode(value));
         self.keep(URL_SAFE_NO_PAD.encode(value));
-        self.values
-            .sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
     }
 
     fn keep(&mut self, value: String) {
-        if !self.values.contains(&value) {
-            self.values.push(value);
-        }
+        self.values.insert((Reverse(value.len()), value));
     }
 
     /// Of a header field, `Name: value`, whose name says that it holds one.
@@ -113,7 +111,7 @@ impl Secrets {
         // together only where something stood between.
         loop {
             let mut is_clean = true;
-            for secret in &self.values {
+            for (_, secret) in &self.values {
                 if let Some(scrubbed) = without(&shown, secret) {
                     shown = Cow::Owned(scrubbed);
                     is_clean = false;
@@ -134,10 +132,17 @@ impl Secrets {
 /// The text without a secret; `None` where it is not in it.
 fn without(text: &str, secret: &str) -> Option<String> {
     let bytes = text.as_bytes();
+    let first = secret.as_bytes().first().copied();
+    // Most places begin no spelling of its first byte: texts of megabytes are passed over quickly.
+    let may_begin = |byte: u8| Some(byte) == first || b"+%\\&".contains(&byte);
     let mut shown: Option<String> = None;
     let (mut at, mut copied) = (0, 0);
     while at < bytes.len() {
-        let Some(end) = spelled(bytes, at, secret.as_bytes()) else {
+        let found = match may_begin(bytes[at]) {
+            true => spelled(bytes, at, secret.as_bytes()),
+            false => None,
+        };
+        let Some(end) = found else {
             at += 1;
             continue;
         };

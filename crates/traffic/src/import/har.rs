@@ -20,6 +20,8 @@ const PAUSE_MIN_NS: u64 = 500_000_000;
 struct Entry<'h> {
     /// `None`: it does not say, or not in which zone.
     at_ns: Option<u64>,
+    /// Whether that is a whole second.
+    is_coarse: bool,
     took_ns: u64,
     method: &'h str,
     origin: String,
@@ -173,6 +175,7 @@ fn entry_of(entry: &Value) -> Option<Entry<'_>> {
         .max(0.0);
     Some(Entry {
         at_ns: stamp.map(|stamp| stamp.at_ns),
+        is_coarse: stamp.is_some_and(|stamp| stamp.is_coarse),
         took_ns: nanos(took / 1e3).unwrap_or(0),
         method: request.get("method")?.as_str()?,
         origin,
@@ -294,7 +297,8 @@ pub fn logged(text: &str) -> Result<Log, String> {
         ..
     } = read(&har)?;
     let mut requests = Vec::new();
-    let (mut unstamped, mut not_held) = (0, 0);
+    let (mut unstamped, mut not_held, mut are_fine) = (0, 0, 0_u64);
+    let mut given = BTreeSet::new();
     for entry in &entries {
         let Some(at_ns) = entry.at_ns else {
             unstamped += 1;
@@ -310,6 +314,14 @@ pub fn logged(text: &str) -> Result<Log, String> {
             None if ["POST", "PUT", "PATCH"].contains(&entry.method) => Some(Default::default()),
             None => None,
         };
+        are_fine += u64::from(!entry.is_coarse);
+        let mut secrets = Secrets::default();
+        let told = fields(entry.given(), &|_: &str| false, &mut secrets);
+        given.extend(told.into_keys());
+        let mut names = entry.given().map(|(name, _)| name);
+        if names.any(|name| name.eq_ignore_ascii_case("cookie")) {
+            given.insert("cookie".to_owned());
+        }
         requests.push(Logged {
             at_ns,
             method: entry.method.to_owned(),
@@ -329,10 +341,35 @@ pub fn logged(text: &str) -> Result<Log, String> {
             left_out.push(format!("{} {why}", counted(count, "request")));
         }
     }
+    left_out.extend(fields_left_out(given));
     Ok(Log {
         requests,
-        is_coarse: false,
+        is_coarse: are_fine == 0,
         left_out,
+    })
+}
+
+/// What is said of the fields of requests that are replayed; nothing where they had none.
+fn fields_left_out(mut names: BTreeSet<String>) -> Option<String> {
+    /// Names that are told.
+    const TOLD_MAX: usize = 20;
+    // That of a body is sent with it.
+    names.remove("content-type");
+    let told: Vec<String> = names
+        .iter()
+        .take(TOLD_MAX)
+        .map(|name| format!("`{name}`"))
+        .collect();
+    let more = match names.len().saturating_sub(TOLD_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!told.is_empty()).then(|| {
+        format!(
+            "the fields of requests, {}{more}: give what every request needs with -H; `wallfinder traffic from-har` keeps \
+             those of each",
+            told.join(", ")
+        )
     })
 }
 
@@ -496,6 +533,44 @@ mod tests {
             r#""method": "POST", "headers": [{"name": "Content-Length", "value": "7"}],"#,
         ] {
             assert_eq!(of(not_held), None, "{not_held}");
+        }
+    }
+
+    #[test]
+    fn fields_that_are_not_replayed_are_named_without_their_values() {
+        let log = logged(HAR).expect("it is one");
+        let said: Vec<&String> = log
+            .left_out
+            .iter()
+            .filter(|line| line.contains("fields of requests"))
+            .collect();
+        let [said] = said[..] else {
+            panic!("{:?}", log.left_out);
+        };
+        assert!(
+            said.starts_with("the fields of requests, `accept`, `cookie`: give"),
+            "{said}"
+        );
+        assert!(!said.contains("s3"), "{said}");
+        let names = (0..22).map(|nth| format!("x-{nth:02}")).collect();
+        let said = fields_left_out(names).expect("there are some");
+        assert!(said.contains("`x-19` and 2 more: give"), "{said}");
+        let typed = ["content-type".to_owned()].into();
+        assert_eq!(fields_left_out(typed), None);
+    }
+
+    #[test]
+    fn stamps_of_whole_seconds_are_coarse_unless_one_has_a_part() {
+        let get = r#""method": "GET","#;
+        let at = |stamp: &str| format!(r#""startedDateTime": "2026-01-01T10:00:{stamp}","#);
+        for (stamps, is_coarse) in [
+            (["00Z", "01Z"], true),
+            (["00Z", "01.250Z"], false),
+            (["00.000Z", "01.000Z"], false),
+        ] {
+            let text = har(&stamps.map(|stamp| (at(stamp), get)));
+            let log = logged(&text).expect(&text);
+            assert_eq!(log.is_coarse, is_coarse, "{stamps:?}");
         }
     }
 

@@ -4,14 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use fastrand::Rng;
 use serde_json::Value;
-use wallfinder_model::traffic::{Data, RowOrder, Scalar, Traffic};
-use wallfinder_wire::mix::Spelling;
+use wallfinder_model::traffic::Traffic;
 
-use super::stamps::{seconds, stamp};
+use super::stamps::{Stamp, seconds, stamp};
 use super::url::Url;
 use super::{
-    Imported, IsSecret, Log, Logged, Secrets, counted, request, route, spelled, unused,
-    without_secrets,
+    Imported, IsSecret, Log, Logged, Secrets, counted, drawn, route, unused, without_secrets,
 };
 
 /// Routes that are told apart; the rest are one.
@@ -164,6 +162,7 @@ pub fn logged(text: &str, format: &Format, has_stamps: bool) -> Result<Log, Stri
     let mut log = Log::default();
     let mut strange: Option<(usize, &str)> = None;
     let (mut strangers, mut unstamped, mut are_fine) = (0, 0, 0_u64);
+    let mut order = Order::default();
     let mut are_at_their_ends = false;
     for (line, at) in text.lines().zip(1..) {
         if line.trim().is_empty() || line.starts_with('#') {
@@ -185,8 +184,9 @@ pub fn logged(text: &str, format: &Format, has_stamps: bool) -> Result<Log, Stri
                 .is_some_and(|fields| fields.contains_key(name))
         };
         are_at_their_ends |= has("took") && !has("began") && !has("request_time");
-        if let Some((_, is_coarse)) = found {
-            are_fine += u64::from(!is_coarse);
+        if let Some((_, stamp)) = found {
+            are_fine += u64::from(!stamp.is_coarse);
+            order.see(stamp.at_ns, at);
         } else if has_stamps {
             unstamped += 1;
             continue;
@@ -226,10 +226,44 @@ pub fn logged(text: &str, format: &Format, has_stamps: bool) -> Result<Log, Stri
                 .to_owned(),
         );
     }
+    log.left_out.extend(order.said());
     // Some stamps of a log with parts of seconds have none.
     log.is_coarse = are_fine == 0;
     log.requests.sort_by_key(|request| request.at_ns);
     Ok(log)
+}
+
+/// Whether the stamps of a log go on from line to line, as they are written.
+#[derive(Default)]
+struct Order {
+    latest_ns: u64,
+    earlier: usize,
+    /// The first line that is earlier than one above it.
+    first: usize,
+}
+
+impl Order {
+    fn see(&mut self, at_ns: u64, line: usize) {
+        if at_ns < self.latest_ns {
+            self.earlier += 1;
+            if self.earlier == 1 {
+                self.first = line;
+            }
+        }
+        self.latest_ns = self.latest_ns.max(at_ns);
+    }
+
+    /// What was done about those that do not; nothing where all do.
+    fn said(self) -> Option<String> {
+        (self.earlier > 0).then(|| {
+            format!(
+                "the order of {} with a time before that of a line above, the first of them line {}: requests are sorted \
+                 by time",
+                counted(self.earlier, "line"),
+                self.first
+            )
+        })
+    }
 }
 
 /// The method and the path that a line tells.
@@ -301,11 +335,11 @@ fn unescaped(line: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// When a request began: the stamp, which is of its end, less how long it took where the log says so.
-fn began(fields: &BTreeMap<String, String>) -> Option<(u64, bool)> {
+/// When a request began: the stamp, which is of its end, less how long it took where the log says so; and the stamp.
+fn began(fields: &BTreeMap<String, String>) -> Option<(u64, Stamp)> {
     // Who tells the beginning has it.
     if let Some(stamp) = fields.get("began").and_then(|text| stamp(text)) {
-        return Some((stamp.at_ns, stamp.is_coarse));
+        return Some((stamp.at_ns, stamp));
     }
     let names = ["msec", "time_iso8601", "time_local", "time"];
     let stamps = names.iter().filter_map(|name| stamp(fields.get(*name)?));
@@ -315,7 +349,7 @@ fn began(fields: &BTreeMap<String, String>) -> Option<(u64, bool)> {
         .get("request_time")
         .and_then(|text| seconds(text))
         .unwrap_or(0);
-    Some((stamp.at_ns.saturating_sub(took_ns), stamp.is_coarse))
+    Some((stamp.at_ns.saturating_sub(took_ns), stamp))
 }
 
 /// A mix of the log's routes by how often each was asked, with the paths that were asked as rows. A log holds no bodies:
@@ -362,26 +396,10 @@ pub fn from_log(
     let mut traffic = Traffic::default();
     let mut random = Rng::with_seed(seed);
     let mut names = BTreeSet::new();
-    for (nth, ((method, route), targets)) in by_count.into_iter().enumerate() {
+    for ((method, route), targets) in by_count {
         let weight = u32::try_from(targets.len()).unwrap_or(u32::MAX);
-        let is_one = targets.iter().all(|target| *target == targets[0]);
-        let mut kind =
-            request(method, &spelled(&targets[0], Spelling::Path)).expect("there is a key for it");
-        if !is_one {
-            let table = format!("paths_{}", nth + 1);
-            let path = format!("{{{table}.path|raw}}");
-            kind.paths_mut().for_each(|place| place.clone_from(&path));
-            let rows = sampled(targets, &mut random);
-            let row = |target: String| [("path".to_owned(), Scalar::Text(target))].into();
-            traffic.data.insert(
-                table,
-                Data {
-                    order: RowOrder::Random,
-                    rows: rows.into_iter().map(row).collect(),
-                    ..Data::default()
-                },
-            );
-        }
+        let rows = sampled(targets, &mut random);
+        let mut kind = drawn(&mut traffic, method, "", rows);
         let name = match method {
             "GET" => route,
             method => format!("{method} {route}"),
@@ -493,6 +511,47 @@ mod tests {
         let coarse = logged(COMBINED_LOG, &Format::parse("common").unwrap(), true).unwrap();
         assert!(coarse.is_coarse);
         assert_eq!(coarse.requests.len(), 5);
+    }
+
+    #[test]
+    fn lines_whose_time_goes_backwards_are_counted_and_told() {
+        let format = Format::parse("$msec $request_time \"$request\"").unwrap();
+        let line = |(msec, took): (&str, &str)| format!("{msec} {took} \"GET /a HTTP/1.1\"\n");
+        let log_of = |stamps: &[(&str, &str)]| stamps.iter().copied().map(line).collect::<String>();
+        let said = "the order of 2 lines with a time before that of a line above, the first of them line 3: requests are \
+                    sorted by time";
+        let backwards = log_of(&[
+            ("1000.000", "0.000"),
+            ("1005.000", "0.000"),
+            ("1003.000", "0.000"),
+            ("1004.000", "0.000"),
+            ("1006.000", "0.000"),
+        ]);
+        let log = logged(&backwards, &format, true).unwrap();
+        assert!(log.requests.is_sorted_by_key(|made| made.at_ns));
+        assert_eq!(log.left_out, [said]);
+        let made = from_log(&backwards, &format, &telling, 1).expect("it is one");
+        assert_eq!(made.left_out, [said]);
+        // Stamps are of ends: what took long began before what is logged above it, and nothing is amiss.
+        let usual = log_of(&[("1000.000", "0.000"), ("1000.500", "2.000")]);
+        let log = logged(&usual, &format, true).unwrap();
+        assert_eq!(log.left_out, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_file_with_all_the_rows_of_its_routes_is_read_again_as_it_is() {
+        let format = Format::parse("\"$request\"").unwrap();
+        let long = "x".repeat(100);
+        let line = |nth: usize| format!("\"GET /r{}/{long}?n={nth} HTTP/1.1\"\n", nth % 12);
+        let log: String = (0..12 * (ROWS_MAX + 1)).map(line).collect();
+        let made = from_log(&log, &format, &telling, 1).expect("it is one");
+        let text = made.written();
+        assert!(text.len() > 1 << 20, "{}", text.len());
+        // There may be more routes than these twelve.
+        let longest = text.len() * ROUTES_MAX / 12;
+        assert!(longest < crate::TRAFFIC_BYTES_MAX as usize, "{longest}");
+        let read = crate::TrafficFile::parse("t", &text).expect("it is one");
+        assert_eq!(read.traffic, made.traffic);
     }
 
     fn targets(log: &Log) -> Vec<&str> {

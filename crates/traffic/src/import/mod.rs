@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::collections::BTreeSet;
 
 use wallfinder_model::scenario::Reference;
-use wallfinder_model::traffic::{Request, Scalar, Traffic};
+use wallfinder_model::traffic::{Data, Request, RowOrder, Scalar, Traffic};
 use wallfinder_wire::mix::Spelling;
 
 pub use curl::from_curl;
@@ -22,6 +22,7 @@ pub use har::{from_har, logged as har_logged};
 pub use log::{Format, from_log, logged};
 pub use openapi::from_openapi;
 pub(crate) use route::route;
+pub(crate) use url::Url;
 
 /// Whether a name, of a header field or a parameter, is one whose value is a secret.
 pub type IsSecret<'s> = &'s dyn Fn(&str) -> bool;
@@ -121,6 +122,13 @@ impl Secrets {
             )
         })
     }
+}
+
+/// Whether a path has a parameter that is secret.
+pub(crate) fn has_secret(target: &str, is_secret: IsSecret<'_>) -> bool {
+    let mut secrets = Secrets::default();
+    without_secrets(target, is_secret, &mut secrets);
+    !secrets.named.is_empty()
 }
 
 /// A path without the parameters that are secret: those of its query, and those behind a `;` of its segments.
@@ -351,6 +359,41 @@ fn request(method: &str, path: &str) -> Option<Request> {
     };
     *place = Some(literal(path));
     Some(request)
+}
+
+/// A request for any of these paths, each as likely as any other. Where they are several, they are rows of a table of
+/// its own.
+pub(crate) fn drawn(
+    traffic: &mut Traffic,
+    method: &str,
+    origin: &str,
+    paths: Vec<String>,
+) -> Request {
+    let first = format!("{origin}{}", spelled(&paths[0], Spelling::Path));
+    let mut kind = request(method, &first).expect("there is a key for it");
+    if paths.iter().any(|path| *path != paths[0]) {
+        let table = format!("paths_{}", traffic.request.len() + 1);
+        // Behind an origin stands a slash, so that it is a URL whatever the rows are.
+        let slash = if origin.is_empty() { "" } else { "/" };
+        let place = format!("{origin}{slash}{{{table}.path|raw}}");
+        kind.paths_mut().for_each(|path| path.clone_from(&place));
+        let row = |path: String| {
+            let path = path.strip_prefix(slash).unwrap_or(&path).to_owned();
+            [("path".to_owned(), Scalar::Text(path))].into()
+        };
+        let rows = Data {
+            order: RowOrder::Random,
+            rows: paths.into_iter().map(row).collect(),
+            ..Data::default()
+        };
+        traffic.data.insert(table, rows);
+    }
+    kind
+}
+
+/// Whether bytes are of a file that gzip made.
+pub fn is_gzip(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"\x1f\x8b")
 }
 
 /// A name that no other has yet.

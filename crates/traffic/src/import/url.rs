@@ -2,7 +2,7 @@
 
 /// A URL that begins with its scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Url<'u> {
+pub(crate) struct Url<'u> {
     pub(super) scheme: &'u str,
     /// Whether a user stands before the host, and mostly a password.
     pub(super) has_user: bool,
@@ -13,7 +13,7 @@ pub(super) struct Url<'u> {
 
 impl<'u> Url<'u> {
     /// `None`: it begins with no scheme. A path is none, though another URL may stand in its query.
-    pub(super) fn of(text: &'u str) -> Option<Url<'u>> {
+    pub(crate) fn of(text: &'u str) -> Option<Url<'u>> {
         let is_of_scheme = |byte: u8| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte);
         let (scheme, rest) = text.split_once("://")?;
         if scheme.is_empty() || !scheme.bytes().all(is_of_scheme) {
@@ -33,8 +33,13 @@ impl<'u> Url<'u> {
         })
     }
 
+    /// Its scheme and host.
+    pub(crate) fn origin(&self) -> String {
+        format!("{}://{}", self.scheme, self.host)
+    }
+
     /// The path and query of a request for it.
-    pub(super) fn target(&self) -> String {
+    pub(crate) fn target(&self) -> String {
         let sent = self.behind.split('#').next().unwrap_or_default();
         match sent.starts_with('/') {
             true => sent.to_owned(),
@@ -60,6 +65,7 @@ mod tests {
             let url = Url::of(text).expect(text);
             assert_eq!((url.host, url.target().as_str()), (host, target), "{text}");
             assert_eq!(url.has_user, text.contains("me:"), "{text}");
+            assert_eq!(url.origin(), format!("{}://{host}", url.scheme), "{text}");
         }
         for none in ["/a", "/r?u=http://h/", "h/a?u=http://h/", "://h/", ""] {
             assert_eq!(Url::of(none), None, "{none}");

@@ -107,6 +107,10 @@ impl Wire for Http1 {
         }
     }
 
+    fn sent_bytes(shared: &Shared, kind: u16, sent: u64) -> u64 {
+        shared.sent_bytes(kind, sent)
+    }
+
     #[inline]
     fn room(&self, shared: &Shared) -> u32 {
         if self.is_over() || self.answer.closes {

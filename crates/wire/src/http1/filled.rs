@@ -7,6 +7,7 @@
 //! Nothing is rendered before its socket has room, so that no request is copied twice: what a connection keeps is
 //! what was asked, and how much of the first unwritten request is written.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -94,6 +95,8 @@ pub(super) struct Filling {
     caches: Caches,
     /// Answers of each kind so far.
     answers: Vec<u64>,
+    /// Bytes of each kind's requests that were written so far.
+    written: Vec<Cell<u64>>,
     /// By how much each longer form is longer: a line of the head.
     paddings: Vec<Vec<u8>>,
 }
@@ -108,6 +111,7 @@ impl Filling {
             known: Values::clone(&ready.prepared.known),
             caches: Caches::of(&ready.prepared.looks),
             answers: vec![0; ready.kinds.len()],
+            written: vec![Cell::new(0); ready.kinds.len()],
             paddings: std::iter::once(Vec::new())
                 .chain(paddings.iter().map(line))
                 .collect(),
@@ -118,6 +122,11 @@ impl Filling {
     /// Whether looking into answers may allocate.
     pub(super) fn may_allocate(&self) -> bool {
         self.caches.are_used()
+    }
+
+    /// Bytes of a kind's requests that were written so far.
+    pub(super) fn written(&self, kind: usize) -> u64 {
+        self.written[kind].get()
     }
 
     fn render(&self, asked: &Asking, user: &User, known: &Values, sink: &mut Sink<'_>) {
@@ -247,6 +256,8 @@ impl Asked {
             let mut sink = Sink::past(self.offset, &mut into[len..]);
             filling.render(asking, &self.user, &self.known, &mut sink);
             len += sink.len();
+            let written = &filling.written[usize::from(asking.ask.kind)];
+            written.set(written.get() + sink.len() as u64);
             if sink.is_short() {
                 self.offset += sink.len();
                 return len;

@@ -228,6 +228,16 @@ impl Shared {
         self.first = self.kinds[0][form];
     }
 
+    /// Bytes of a kind's requests: those written, where they are filled in, and else as many as `sent` have as they were
+    /// asked for.
+    pub(super) fn sent_bytes(&self, kind: u16, sent: u64) -> u64 {
+        let kind = usize::from(kind);
+        match &self.filling {
+            Some(filling) => filling.written(kind),
+            None => sent * self.kinds[kind][0].request_len as u64,
+        }
+    }
+
     /// What the connections of this worker have seen so far.
     pub fn anomalies(&self) -> &Anomalies {
         &self.anomalies

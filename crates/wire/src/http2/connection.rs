@@ -166,6 +166,11 @@ impl Wire for Http2 {
         self.outcome = None;
     }
 
+    fn sent_bytes(shared: &Shared, kind: u16, _sent: u64) -> u64 {
+        let filling = shared.filling.as_ref();
+        filling.map_or(0, |filling| filling.written(kind))
+    }
+
     #[inline]
     fn room(&self, shared: &Shared) -> u32 {
         if self.phase != Phase::Open {

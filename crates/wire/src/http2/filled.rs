@@ -7,6 +7,7 @@
 //!
 //! What changes is never put into the peer's table, so that an index means the same for the life of a connection.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use super::hpack::{Field, RequestBlocks, literal_field, literal_name, plain_string_len};
@@ -224,6 +225,8 @@ pub(super) struct Filling {
     caches: Caches,
     /// Answers of each kind so far.
     answers: Vec<u64>,
+    /// Bytes of the frames of each kind's requests that were written so far.
+    written: Vec<Cell<u64>>,
     /// Of the head that came last, where they are looked into.
     pub(super) fields: Fields,
 }
@@ -234,6 +237,7 @@ impl Filling {
             known: Values::clone(&ready.prepared.known),
             caches: Caches::of(&ready.prepared.looks),
             answers: vec![0; ready.kinds.len()],
+            written: vec![Cell::new(0); ready.kinds.len()],
             fields: Fields::with_room(ready.needs_fields()),
             ready: Arc::clone(ready),
         }
@@ -252,6 +256,18 @@ impl Filling {
 
     pub(super) fn is_head(&self, kind: u16) -> bool {
         self.ready.kinds[usize::from(kind)].is_head
+    }
+
+    /// Bytes of the frames of a kind's requests that were written so far.
+    pub(super) fn written(&self, kind: u16) -> u64 {
+        self.written[usize::from(kind)].get()
+    }
+
+    /// So many more of them are written.
+    #[inline]
+    pub(super) fn count_written(&self, kind: u16, bytes: usize) {
+        let written = &self.written[usize::from(kind)];
+        written.set(written.get() + bytes as u64);
     }
 
     /// Bytes of a request's body.

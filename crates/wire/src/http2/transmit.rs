@@ -248,6 +248,7 @@ impl Http2 {
         if len <= most {
             flags |= flag::END_HEADERS;
         }
+        let before = out.len;
         let in_first = len.min(most) - announcement.len();
         out.header(FrameKind::HEADERS, flags, id, announcement.len() + in_first);
         out.bytes(announcement);
@@ -262,6 +263,9 @@ impl Http2 {
             };
             out.frame(FrameKind::CONTINUATION, flags, id, next);
             rest = after;
+        }
+        if let Some(filling) = &shared.filling {
+            filling.count_written(ask.kind, out.len - before);
         }
         self.head_table.written(&shared.blocks);
         self.opened += 1;
@@ -308,6 +312,7 @@ impl Http2 {
             (Some(of_user), Some(filling)) => {
                 let (filler, _) = of_user.filler(slot, stream.ask.draw);
                 filling.write_body(stream.ask.kind, filler, from, out.next(len));
+                filling.count_written(stream.ask.kind, HEADER_BYTES + len);
             }
             _ => out.bytes(&shared.body[from..from + len]),
         }

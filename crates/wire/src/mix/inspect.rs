@@ -235,6 +235,8 @@ pub(crate) struct Inspection {
     /// Checks and takes that fields have met, by bits.
     fields: u64,
     body: Vec<u8>,
+    /// A value that is taken, before it is known that it may be.
+    told: Vec<u8>,
 }
 
 /// Takes among the fields stand behind the checks, by bits.
@@ -243,13 +245,13 @@ const CHECKS_MAX: usize = 32;
 impl Inspection {
     /// With room for a body, where any is looked into.
     pub(crate) fn new(looks: &Looks) -> Inspection {
-        let room = if looks.need_bodies() {
-            LOOKED_INTO_BYTES_MAX
-        } else {
-            0
+        let (room, told) = match looks.need_bodies() {
+            true => (LOOKED_INTO_BYTES_MAX, TAKEN_BYTES_MAX),
+            false => (0, 0),
         };
         Inspection {
             body: Vec::with_capacity(room),
+            told: Vec::with_capacity(told),
             ..Inspection::default()
         }
     }
@@ -343,7 +345,7 @@ impl Inspection {
                 _ => None,
             };
             if let Some(found) = found {
-                self.take(user, take.variable, found);
+                self.take(user, take, found);
                 self.fields |= 1 << bit;
             }
         }
@@ -370,12 +372,19 @@ impl Inspection {
         self.bad = Some(WireError::TakeTooLong);
     }
 
-    fn take(&mut self, user: &mut User, variable: u16, value: &[u8]) {
-        if !is_sound(value) {
-            self.bad.get_or_insert(WireError::TakeMissing);
-        } else if !put(user.variable_mut(variable), value) {
-            self.bad.get_or_insert(WireError::TakeTooLong);
-        }
+    /// Takes a value, or leaves the one of before where it may not be sent on.
+    fn take(&mut self, user: &mut User, take: &Take, value: &[u8]) {
+        let bad = if !is_sound(value) {
+            WireError::TakeMissing
+        } else if value.len() > TAKEN_BYTES_MAX {
+            WireError::TakeTooLong
+        } else if !take.fits.iter().all(|scalar| scalar.accepts(value)) {
+            WireError::TakeUnfit
+        } else {
+            put(user.variable_mut(take.variable), value);
+            return;
+        };
+        self.bad.get_or_insert(bad);
     }
 
     /// A piece of its body.
@@ -472,69 +481,67 @@ impl Inspection {
                 (Source::Field(path), ..) => {
                     let (message, is_whole) = message(&body);
                     let found = path.find(message, is_whole);
-                    found.is_some_and(|raw| {
-                        self.take_told(user, take.variable, |to| path.tell(raw, to))
-                    })
-                }
-                (_, Seek::Json(pointer), _) => match pointer.find(&body) {
-                    Some(Found::Text(raw)) => self.take_text(user, take.variable, raw),
-                    Some(Found::Other(raw)) => {
-                        self.take(user, take.variable, raw);
-                        true
+                    if let Some(raw) = found {
+                        self.take_told(user, take, |to| {
+                            path.tell(raw, to);
+                            true
+                        });
                     }
-                    None => false,
-                },
+                    found.is_some()
+                }
+                (_, Seek::Json(pointer), _) => {
+                    let found = pointer.find(&body);
+                    match found {
+                        Some(Found::Text(raw)) => {
+                            self.take_told(user, take, |to| unescape(raw, to));
+                        }
+                        Some(Found::Other(raw)) => self.take(user, take, raw),
+                        None => {}
+                    }
+                    found.is_some()
+                }
                 (_, Seek::Regex(regex), Some((cache, captures))) => {
                     let input = regex_automata::Input::new(&body);
                     regex.search_captures_with(cache, &input, captures);
                     let group = captures.get_group(1).or_else(|| captures.get_group(0));
                     if let Some(span) = group {
-                        self.take(user, take.variable, &body[span.range()]);
+                        self.take(user, take, &body[span.range()]);
                     }
                     group.is_some()
                 }
                 _ => self.fields & 1 << bit != 0,
             };
-            let value = user.variable(take.variable);
             if !is_found {
                 self.bad.get_or_insert(WireError::TakeMissing);
-            } else if !take.fits.iter().all(|scalar| scalar.accepts(value)) {
-                self.bad.get_or_insert(WireError::TakeUnfit);
             }
         }
         self.body = body;
     }
 
-    /// Takes what stands in a string of JSON; `false`: an escape in it is none.
-    fn take_text(&mut self, user: &mut User, variable: u16, raw: &[u8]) -> bool {
-        let mut is_sound = true;
-        self.take_told(user, variable, |to| is_sound = unescape(raw, to)) && is_sound
-    }
-
-    /// Takes what is told in pieces; `false`: it may not be sent on.
+    /// Takes what is told in pieces, where `tell` says that it is well written.
     fn take_told(
         &mut self,
         user: &mut User,
-        variable: u16,
-        tell: impl FnOnce(&mut dyn FnMut(&[u8])),
-    ) -> bool {
-        let place = user.variable_mut(variable);
-        place.clear();
+        take: &Take,
+        tell: impl FnOnce(&mut dyn FnMut(&[u8])) -> bool,
+    ) {
+        let mut told = std::mem::take(&mut self.told);
+        told.clear();
         let mut fits = true;
-        tell(&mut |part| {
-            fits &= place.len() + part.len() <= TAKEN_BYTES_MAX;
+        let is_well_written = tell(&mut |part| {
+            fits &= told.len() + part.len() <= TAKEN_BYTES_MAX;
             if fits {
-                place.extend_from_slice(part);
+                told.extend_from_slice(part);
             }
         });
         if !fits {
             self.bad.get_or_insert(WireError::TakeTooLong);
+        } else if !is_well_written {
+            self.bad.get_or_insert(WireError::TakeMissing);
+        } else {
+            self.take(user, take, &told);
         }
-        if !is_sound(place) {
-            place.clear();
-            return false;
-        }
-        true
+        self.told = told;
     }
 }
 

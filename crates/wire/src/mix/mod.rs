@@ -145,6 +145,8 @@ pub struct Step {
     pub think: Think,
     /// Where it follows a redirect: it is made only if the answer before it was one that is followed so.
     pub hop: Option<Redirect>,
+    /// Whether its flow goes on with its next step where it fails.
+    pub continues: bool,
 }
 
 /// A pause, in nanoseconds.
@@ -217,6 +219,7 @@ impl Mix {
                 kind: mix.kinds.len() as u16,
                 think: Think::None,
                 hop: None,
+                continues: false,
             };
             mix.kinds.push(Kind {
                 name: name.to_owned(),

@@ -330,6 +330,11 @@ impl<W: Wire> Wire for Tls<W> {
         W::take_known(&mut shared.inner, known);
     }
 
+    /// Before they are encrypted, as those of answers are counted.
+    fn sent_bytes(shared: &Self::Shared, kind: u16, sent: u64) -> u64 {
+        W::sent_bytes(&shared.inner, kind, sent)
+    }
+
     fn is_ready(&self) -> bool {
         self.ready && self.wire.is_ready()
     }

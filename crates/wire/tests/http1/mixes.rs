@@ -139,6 +139,19 @@ proptest! {
 }
 
 #[test]
+fn bytes_of_requests_are_counted_by_kind_as_they_are_written() {
+    let shared = shared(&mix(&["one"]), 5);
+    let mut http1 = Http1::open(&shared);
+    let [of_post, of_get] = [0, 1].map(|kind| {
+        http1.issue_one(&shared, ask(kind, 0));
+        written(&mut http1, &shared, 7).len() as u64
+    });
+    assert!(of_post > of_get && of_get > 0, "{of_post} {of_get}");
+    let counted = [0, 1].map(|kind| Http1::sent_bytes(&shared, kind, 1));
+    assert_eq!(counted, [of_post, of_get]);
+}
+
+#[test]
 fn what_was_taken_is_sent_on_and_forgotten_with_its_user() {
     let mut mix = mix(&["a"]);
     mix.kinds[0].expect.takes = vec![Take {
@@ -166,6 +179,45 @@ fn what_was_taken_is_sent_on_and_forgotten_with_its_user() {
         assert_eq!(answer.judged, Judged::Bad(WireError::TakeMissing), "{body}");
         http1.issue_one(&shared, ask(0, 0));
         written(&mut http1, &shared, 999);
+    }
+}
+
+#[test]
+fn what_could_not_be_taken_keeps_its_former_value() {
+    let mut mix = mix(&["a"]);
+    mix.kinds[0].expect.takes = vec![Take {
+        variable: 0,
+        from: Source::Json("/t".to_owned()),
+        fits: vec![Scalar::Int64],
+    }];
+    let mut shared = shared(&mix, 1);
+    let mut http1 = Http1::open(&shared);
+    let again = Ask {
+        is_fresh: false,
+        ..ask(0, 0)
+    };
+    let long = format!("{{\"t\": \"{}\"}}", "1".repeat(9_000));
+    for (body, bad) in [
+        ("{\"t\": \"12\"}", None),
+        ("{\"t\": \"3\\r\\n\"}", Some(WireError::TakeMissing)),
+        ("{\"t\": \"4\\q\"}", Some(WireError::TakeMissing)),
+        (long.as_str(), Some(WireError::TakeTooLong)),
+        ("{\"t\": \"x\"}", Some(WireError::TakeUnfit)),
+        ("{\"t\": true}", Some(WireError::TakeUnfit)),
+        ("", Some(WireError::TakeMissing)),
+    ] {
+        http1.issue_one(&shared, again);
+        written(&mut http1, &shared, 999);
+        let answer = answered(&mut http1, &mut shared, &ok("", body));
+        let judged = bad.map_or(Judged::ByStatus, Judged::Bad);
+        assert_eq!(answer.judged, judged, "{body}");
+        http1.issue_one(&shared, ask(1, 0));
+        let sent = written(&mut http1, &shared, 999);
+        assert!(
+            sent.contains("Authorization: Bearer 12\r\n"),
+            "{body}: {sent}"
+        );
+        answered(&mut http1, &mut shared, &ok("", ""));
     }
 }
 

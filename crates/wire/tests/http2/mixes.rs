@@ -167,6 +167,22 @@ fn value<'f>(fields: &'f [(String, String)], name: &str) -> Option<&'f str> {
 }
 
 #[test]
+fn bytes_of_requests_are_counted_by_kind_with_the_headers_of_their_frames() {
+    let mut talk = Talk::begin(&login_and_go_on());
+    let ask = Ask {
+        kind: 0,
+        draw: 0,
+        is_fresh: true,
+    };
+    talk.http2.issue_one(&talk.shared, ask);
+    let written = talk.written();
+    let kinds: Vec<FrameKind> = frames_of(&written).iter().map(|frame| frame.kind).collect();
+    assert_eq!(kinds, [FrameKind::HEADERS, FrameKind::DATA]);
+    let counted = [0, 1].map(|kind| Http2::sent_bytes(&talk.shared, kind, 1));
+    assert_eq!(counted, [written.len() as u64, 0]);
+}
+
+#[test]
 fn fields_are_taken_checked_and_kept_as_cookies() {
     let mut talk = Talk::begin(&login_and_go_on());
     let fields = [

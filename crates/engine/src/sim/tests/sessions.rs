@@ -35,6 +35,7 @@ fn step(kind: u16, think: Think) -> Step {
         kind,
         think,
         hop: None,
+        continues: false,
     }
 }
 
@@ -183,6 +184,67 @@ fn a_failed_step_breaks_its_session_off_and_is_counted() {
 }
 
 #[test]
+fn a_session_continues_behind_a_refused_step_that_says_so_after_the_next_ones_pause() {
+    let lasting = |ms: u64| ms * MS + MS / 2;
+    for (sim, want) in [
+        (
+            Sim::closed(1, 1).lasting(lasting(16)),
+            [0, 4, 5, 6, 10, 11, 12, 16],
+        ),
+        (
+            Sim::open(1, 100.0).lasting(lasting(24)),
+            [0, 4, 5, 10, 14, 15, 20, 24],
+        ),
+    ] {
+        let mut mix = mix(Think::For(3 * MS), 0);
+        mix.flows[0].steps[0].continues = true;
+        let (seen, peer) = watched(|asked| match asked.path {
+            b'a' => says(MS, REFUSED),
+            _ => says(MS, ANSWER),
+        });
+        let ran = sim.mixed(mix).http1(peer);
+        are_in_order(&seen.borrow(), 1);
+        let times = ran.times();
+        let starts: Vec<u64> = times.iter().map(|(intended, ..)| *intended / MS).collect();
+        assert_eq!(starts, want);
+        let counts = FlowCounts {
+            begun: 3,
+            completed: 2,
+            broken_off: 0,
+        };
+        assert_eq!(ran.flows()[0], counts);
+        assert_eq!(ran.failed()["status.4xx"], 3);
+    }
+}
+
+#[test]
+fn a_session_continues_behind_a_step_without_an_answer_that_says_so() {
+    let (never, ends) = (Script::new(), super::super::http1::closes(MS));
+    for (sim, lacks) in [
+        (Sim::closed(1, 1), never.clone()),
+        (Sim::open(1, 50.0), never),
+        (Sim::closed(1, 1), ends.clone()),
+        (Sim::open(1, 50.0), ends),
+    ] {
+        let mut mix = mix(Think::None, 0);
+        mix.flows[0].steps[1].continues = true;
+        let (seen, peer) = watched(move |asked| match asked.path {
+            b'b' => lacks.clone(),
+            _ => says(MS, ANSWER),
+        });
+        let ran = sim.timeout(10 * MS).mixed(mix).http1(peer);
+        are_in_order(&seen.borrow(), 1);
+        let flow = ran.flows()[0];
+        assert_eq!(flow.broken_off, 0, "{flow:?}");
+        assert!(flow.completed > 3, "{flow:?}");
+        // One step of each failed, that of the last perhaps not yet.
+        let failed = ran.last().failed_total();
+        let ends = flow.completed..=flow.begun;
+        assert!(ends.contains(&failed), "{failed}: {flow:?}");
+    }
+}
+
+#[test]
 fn a_session_goes_on_where_its_connection_was_opened_anew() {
     // Every answer is the last of its connection.
     let (seen, peer) = watched(|_| says(MS, LAST_ANSWER));
@@ -202,7 +264,12 @@ fn a_session_goes_on_where_its_connection_was_opened_anew() {
 fn steps_that_expire_unsent_leave_their_connections_to_others() {
     // From 100 ms on the server is away for 300, and requests wait for 30 at the most.
     let away = 100 * MS..400 * MS;
-    for sim in [Sim::open(2, 50.0), Sim::closed(2, 1)] {
+    for (sim, continues) in [
+        (Sim::open(2, 50.0), false),
+        (Sim::closed(2, 1), false),
+        (Sim::open(2, 50.0), true),
+        (Sim::closed(2, 1), true),
+    ] {
         let (serves, connects) = (away.clone(), away.clone());
         let mut zero_ns = None;
         let peer = Http1::new(move |asked: Asked| {
@@ -224,7 +291,11 @@ fn steps_that_expire_unsent_leave_their_connections_to_others() {
             }
         });
         let sim = sim.lasting(1_500 * MS).timeout(30 * MS);
-        let ran = sim.mixed(mix(Think::For(10 * MS), 0)).http1(peer);
+        let mut mix = mix(Think::For(10 * MS), 0);
+        for step in &mut mix.flows[0].steps[..2] {
+            step.continues = continues;
+        }
+        let ran = sim.mixed(mix).http1(peer);
         let late = ran
             .samples
             .iter()
@@ -249,8 +320,8 @@ fn a_lost_connection_breaks_off_the_session_whose_request_was_in_flight() {
     assert!(flow.completed > 10, "{flow:?}");
 }
 
-#[test]
-fn a_redirect_is_followed_where_there_is_one_and_passed_over_where_there_is_none() {
+/// `/a`, what it redirects to, and `/b`.
+fn redirecting() -> Mix {
     let mut mix = mix(Think::None, 0);
     mix.flows[0].steps = vec![
         step(0, Think::None),
@@ -266,11 +337,37 @@ fn a_redirect_is_followed_where_there_is_one_and_passed_over_where_there_is_none
         value: Value::Location,
         spelling: Spelling::Path,
     })]);
+    mix
+}
+
+#[test]
+fn a_session_that_continues_passes_over_the_redirects_of_a_step_that_failed() {
+    for (refused, want) in [(b'a', "ababab"), (b'c', "acbacb")] {
+        let mut mix = redirecting();
+        for step in &mut mix.flows[0].steps[..2] {
+            step.continues = true;
+        }
+        let (seen, peer) = watched(move |asked| match asked.path {
+            path if path == refused => says(MS, REFUSED),
+            b'a' => says(MS, REDIRECT),
+            _ => says(MS, ANSWER),
+        });
+        let sim = Sim::closed(1, 1).lasting(5 * MS + MS / 2);
+        let ran = sim.mixed(mix).http1(peer);
+        let seen: Vec<u8> = seen.borrow().iter().map(|(_, path)| *path).collect();
+        assert_eq!(String::from_utf8_lossy(&seen), want);
+        assert_eq!(ran.flows()[0].broken_off, 0);
+    }
+}
+
+#[test]
+fn a_redirect_is_followed_where_there_is_one_and_passed_over_where_there_is_none() {
     let (seen, peer) = watched(|asked| match (asked.path, asked.number) {
         (b'a', 0) => says(MS, REDIRECT),
         _ => says(MS, ANSWER),
     });
-    let ran = Sim::closed(1, 1).lasting(6 * MS).mixed(mix).http1(peer);
+    let sim = Sim::closed(1, 1).lasting(6 * MS);
+    let ran = sim.mixed(redirecting()).http1(peer);
     let seen: String = seen
         .borrow()
         .iter()

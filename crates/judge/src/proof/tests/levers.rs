@@ -1,13 +1,13 @@
 //! Next walls and predictions against what the change then brings.
 
-use wallfinder_model::Wall;
 use wallfinder_model::experiment::Squeeze;
-use wallfinder_model::record::RequestKind;
+use wallfinder_model::record::{Cost, Costs, Pool, RequestKind};
+use wallfinder_model::{Step, Wall};
 
 use super::judge;
 use crate::double::Noise;
 use crate::proof::synthetic::{Conditions, System, run};
-use crate::proof::{Because, what_if, what_if_of_kind};
+use crate::proof::{Because, Untold, untold, what_if, what_if_of_kind};
 
 #[test]
 fn the_next_wall_is_where_lifting_the_first_shows_it() {
@@ -163,6 +163,93 @@ fn at_a_kink_widening_one_alone_is_predicted_to_gain_nothing() {
     let both = [(Squeeze::Downlink, 1.5), (Squeeze::ServerSpeed, 1.5)];
     let both = what_if(&step, &both).unwrap();
     assert!(both.throughput / step.throughput > 1.4, "{both:?}");
+}
+
+/// A step whose wall this is, of one request that takes nearly all of it and of another.
+fn of_two(system: &System, wall: Wall, heavy: RequestKind) -> Step {
+    let mut step = run(system, Conditions::default());
+    let verdict = judge(&step);
+    assert_eq!(verdict.wall, wall, "{verdict:#?}");
+    step.verdict = Some(verdict);
+    let light = RequestKind {
+        name: "light".to_owned(),
+        sent_bytes: heavy.sent_bytes / 99,
+        ..RequestKind::default()
+    };
+    let name = "heavy".to_owned();
+    step.requests = vec![RequestKind { name, ..heavy }, light];
+    step
+}
+
+#[test]
+fn a_cheaper_request_gives_its_share_of_what_the_wall_is_made_of() {
+    let share = |share| Cost {
+        share,
+        share_low: share,
+        share_high: share,
+        ..Cost::default()
+    };
+    let base = System {
+        server: 40e-6,
+        in_flight: 64.0,
+        ..System::default()
+    };
+    let uplink = System {
+        uplink: 400e-6,
+        ..base.clone()
+    };
+    let client = System {
+        client: 400e-6,
+        ..base
+    };
+    // Of the server it takes next to nothing.
+    let costs = |of_client| {
+        Some(Costs {
+            server: share(0.01),
+            client: Some(share(of_client)),
+            ..Costs::default()
+        })
+    };
+    let half = |step: &Step| {
+        let told = what_if_of_kind(step, "heavy", 0.5).expect("its share is known");
+        told.throughput / step.throughput
+    };
+    let sent = RequestKind {
+        sent_bytes: 99_000,
+        costs: costs(0.01),
+        ..RequestKind::default()
+    };
+    let of_uplink = half(&of_two(&uplink, Wall::Uplink, sent));
+    let spent = RequestKind {
+        costs: costs(0.99),
+        ..RequestKind::default()
+    };
+    let of_client = half(&of_two(&client, Wall::ClientCpu, spent.clone()));
+    for gain in [of_uplink, of_client] {
+        assert!((gain - 1.98).abs() < 0.15, "{of_uplink} {of_client}");
+    }
+    // Where bytes were not counted nothing is claimed, and that is said.
+    let step = of_two(&uplink, Wall::Uplink, spent);
+    assert_eq!(what_if_of_kind(&step, "heavy", 0.5), None);
+    assert_eq!(untold(&step, "heavy"), Some(Untold::RequestBytes));
+    assert_eq!(untold(&step, "nobody"), None);
+}
+
+#[test]
+fn a_request_that_was_told_only_with_others_is_not_predicted_and_is_said_to_be_pooled() {
+    let system = System {
+        server: 400e-6,
+        in_flight: 64.0,
+        ..System::default()
+    };
+    let mut step = of_two(&system, Wall::ServerCpu, RequestKind::default());
+    step.pool = Some(Pool {
+        names: vec!["light".to_owned(), "rare".to_owned()],
+        ..Pool::default()
+    });
+    assert_eq!(what_if_of_kind(&step, "light", 0.5), None);
+    assert_eq!(untold(&step, "light"), Some(Untold::Pooled { of: 2 }));
+    assert_eq!(untold(&step, "heavy"), None);
 }
 
 #[test]

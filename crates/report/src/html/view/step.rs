@@ -46,6 +46,8 @@ pub(super) struct StepView {
     costed: bool,
     /// The same of what the server asks.
     costed_behind: bool,
+    /// Whether the wall is another than the server's CPU time, and shares of it are known.
+    walled: bool,
     clients: Vec<clients::Row>,
     clients_more: usize,
     clients_have_links: bool,
@@ -134,6 +136,9 @@ impl StepView {
             resources: resources(step),
             costed: requests.iter().any(|row| !row.cost.is_empty()),
             costed_behind: requests.iter().any(|row| !row.backend.is_empty()),
+            walled: requests
+                .iter()
+                .any(|row| !row.wall.is_empty() && row.wall != row.share),
             requests,
             told_of_requests: requests::heaviest(step)
                 .into_iter()
