@@ -7,16 +7,19 @@ use crate::scenario::{Check, Expect, Of, Scenario};
 
 /// A cost is near the truth where it is off by no more than this part of it.
 const NEAR: f64 = 0.1;
+/// What it is, is known to this part of it: a spin takes what is asked at the least (some 2 % more, by itself), and what is
+/// around it differs from start to start.
+const KNOWN_TO: f64 = 0.03;
 
 /// A number with half of its interval, beside what it is.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Told {
+struct Estimate {
     value: f64,
     half: f64,
     truth: f64,
 }
 
-impl Told {
+impl Estimate {
     fn off(&self) -> f64 {
         (self.value - self.truth).abs()
     }
@@ -26,9 +29,9 @@ impl Told {
         self.off() <= NEAR * self.truth
     }
 
-    /// Whether the interval holds what it is.
+    /// Whether the interval holds what it is, as far as that is known.
     fn is_held(&self) -> bool {
-        self.off() <= self.half
+        self.off() <= self.half + KNOWN_TO * self.truth
     }
 }
 
@@ -72,7 +75,7 @@ fn is_estimated(check: &Check) -> bool {
 }
 
 /// What windows told of it; `None` where they did not.
-fn told(check: &Check, found: &Found) -> Option<Told> {
+fn told(check: &Check, found: &Found) -> Option<Estimate> {
     match check {
         Check::Share { name, of, truth } => {
             let costs = costs(found, name)?;
@@ -82,7 +85,7 @@ fn told(check: &Check, found: &Found) -> Option<Told> {
                 Of::Backend => costs.backend,
                 Of::Bytes => None,
             }?;
-            Some(Told {
+            Some(Estimate {
                 value: cost.share,
                 half: (cost.share_high - cost.share_low) / 2.0,
                 truth: *truth,
@@ -91,9 +94,10 @@ fn told(check: &Check, found: &Found) -> Option<Told> {
         Check::Added { name, over, us } => {
             let (one, other) = (costs(found, name)?.server, costs(found, over)?.server);
             let half = |cost: Cost| (cost.high - cost.low) / 2.0;
-            Some(Told {
+            Some(Estimate {
                 value: one.each - other.each,
-                half: half(one).hypot(half(other)),
+                // They are of one fit, so that their errors may add up.
+                half: half(one) + half(other),
                 truth: us * 1e3,
             })
         }
@@ -145,18 +149,18 @@ impl CostsTold {
             return None;
         };
         let checks: Vec<&Check> = checks.iter().filter(|check| is_estimated(check)).collect();
-        let all: Vec<Told> = runs
+        let all: Vec<Estimate> = runs
             .iter()
             .flatten()
             .flat_map(|found| checks.iter().filter_map(|check| told(check, found)))
             .collect();
-        let count = |wanted: fn(&Told) -> bool| all.iter().filter(|told| wanted(told)).count();
+        let count = |wanted: fn(&Estimate) -> bool| all.iter().filter(|told| wanted(told)).count();
         (!checks.is_empty()).then(|| CostsTold {
             scenario: scenario.name.to_owned(),
             asked: runs.len() * checks.len(),
             told: all.len(),
-            near: count(Told::is_near),
-            held: count(Told::is_held),
+            near: count(Estimate::is_near),
+            held: count(Estimate::is_held),
         })
     }
 }
@@ -167,14 +171,14 @@ mod tests {
 
     #[test]
     fn what_is_told_is_near_or_not_and_its_interval_holds_the_truth_or_not() {
-        let told = |value, half| Told {
+        let told = |value, half| Estimate {
             value,
             half,
             truth: 100.0,
         };
-        let near_and_held = |told: Told| (told.is_near(), told.is_held());
+        let near_and_held = |told: Estimate| (told.is_near(), told.is_held());
         assert_eq!(near_and_held(told(109.0, 10.0)), (true, true));
-        assert_eq!(near_and_held(told(91.0, 8.0)), (true, false));
+        assert_eq!(near_and_held(told(91.0, 5.0)), (true, false));
         assert_eq!(near_and_held(told(85.0, 20.0)), (false, true));
         assert_eq!(near_and_held(told(120.0, 10.0)), (false, false));
     }

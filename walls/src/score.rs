@@ -783,10 +783,10 @@ mod tests {
         };
         let mut told = outcome("routes-cpu", Mark::Right);
         told.found = Ok(Found {
-            // Of 500 more the one is told as 490, of 60 as 90; the share is 0.505, and told as 0.54.
+            // Of 500 more the one is told as 490, of 60 as 110; the share is 0.505, and told as 0.54.
             kinds: vec![
                 kind("light", cost(45e3, 0.28)),
-                kind("middle", cost(135e3, 0.2)),
+                kind("middle", cost(155e3, 0.2)),
                 kind("dear", cost(535e3, 0.54)),
             ],
             ..found(Wall::ServerCpu)

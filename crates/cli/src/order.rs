@@ -114,11 +114,16 @@ pub(crate) fn cut_off(load: &Load, request: &Exchange) -> Option<String> {
     };
     let at_ns = &request.mix()?.replay.as_ref()?.at_ns;
     let lasts_ns = load.warmup.0.saturating_add(load.stop.after.0);
-    let left_out = at_ns.len() - at_ns.partition_point(|at_ns| *at_ns <= lasts_ns);
-    (left_out > 0).then(|| {
+    let reached = at_ns.partition_point(|at_ns| *at_ns <= lasts_ns);
+    let left_out = at_ns.len() - reached;
+    let ends_by_count = load
+        .stop
+        .requests
+        .is_some_and(|asked| asked <= reached as u64);
+    (left_out > 0 && !ends_by_count).then(|| {
         format!(
-            "The replay ends after {}{}, and the log goes on until {}: {} of its {} requests are left out. -d says how long \
-             it may last.",
+            "The replay ends after {}{}, and the log goes on until {}: it leaves out {} of the log's {} requests. Set a \
+             longer time with -d.",
             number::rough(lasts_ns),
             if again { " of its first pass" } else { "" },
             number::rough(over.0),
@@ -249,7 +254,7 @@ mod tests {
     fn what_a_replay_leaves_out_of_its_first_pass_is_counted() {
         // Five requests, one each second.
         let at_ns: Vec<u64> = (0..5).map(|second| second * 1_000_000_000).collect();
-        let said = |warmup: u64, lasts: u64, again: bool| {
+        let said_of = |warmup: u64, lasts: u64, again: bool, requests: Option<u64>| {
             let mut mix = Mix::of_requests([("a", 1, Request::get("h", "/"))]);
             mix.replay = Some(Replay {
                 at_ns: at_ns.clone(),
@@ -265,16 +270,21 @@ mod tests {
             };
             load.warmup = Nanos::from_secs(warmup);
             load.stop.after = Nanos::from_secs(lasts);
+            load.stop.requests = requests;
             cut_off(&load, &Exchange::Mix(Box::new(mix)))
         };
+        let said = |warmup, lasts, again| said_of(warmup, lasts, again, None);
         for again in [false, true] {
             let text = said(0, 2, again).expect("it is cut");
-            assert!(text.contains("2 of its 5 requests are left out"), "{text}");
+            assert!(text.contains("2 of the log's 5 requests"), "{text}");
             assert_eq!(text.contains("of its first pass"), again, "{text}");
             let warm = said(1, 2, again).expect("it is cut");
-            assert!(warm.contains("1 of its 5 requests"), "{warm}");
+            assert!(warm.contains("1 of the log's 5 requests"), "{warm}");
             assert_eq!(said(0, 4, again), None);
             assert_eq!(said(0, 9, again), None);
+            // Whoever asks for so many knows what is left out, where they are sent in time.
+            assert_eq!(said_of(0, 2, again, Some(3)), None);
+            assert!(said_of(0, 2, again, Some(4)).is_some());
         }
     }
 }

@@ -582,6 +582,13 @@ pub struct Cost {
     pub share_high: f64,
 }
 
+impl Cost {
+    /// The share, and the ends of its interval.
+    pub fn shares(&self) -> [f64; 3] {
+        [self.share, self.share_low, self.share_high]
+    }
+}
+
 /// A function of the server that mostly works for one kind.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -38,8 +38,9 @@ pub(crate) struct Row {
     pub(crate) backend: String,
 }
 
-/// What there is to say of each kind: those with most of the wall first, where that is known; else requests alone, those
-/// that are begun most first, then each session and its steps. Of many the rarest have a row together too.
+/// What there is to say of each kind: those with most of the wall first, where that is known, or else of the server's CPU
+/// time; and else requests alone, those that are begun most first, then each session and its steps. Of many the rarest have a
+/// row together too.
 pub(crate) fn rows(step: &Step) -> Vec<Row> {
     Mixed::of(step).rows()
 }
@@ -55,8 +56,10 @@ pub(crate) fn shares_of_wall(step: &Step) -> Option<WallShares<'_>> {
     WallShares::of(verdict.wall, &step.requests)
 }
 
-/// The share of the rarest of many.
+/// The share of the rarest of many; `None` where each of them has a share of its own, for it is counted.
 pub(crate) fn share_of_pool(shares: &WallShares<'_>, pool: &Pool) -> Option<[f64; 3]> {
+    let is_told_together = !shares.made_of.is_counted();
+    let shares = is_told_together.then_some(shares)?;
     shares.share_of(|name| has(pool, name), Some(&pool.costs))
 }
 
@@ -281,9 +284,7 @@ fn timed(latency: Option<&Histogram>, costs: Option<&Costs>) -> Row {
         failed: String::new(),
         body: String::new(),
         cost: server.map_or(String::new(), each),
-        share: server.map_or(String::new(), |cost| {
-            spread([cost.share, cost.share_low, cost.share_high])
-        }),
+        share: server.map_or(String::new(), |cost| spread(cost.shares())),
         wall: String::new(),
         client: costs
             .and_then(|costs| costs.client)
@@ -372,14 +373,8 @@ pub(crate) fn heaviest(step: &Step) -> Option<String> {
 impl Mixed<'_> {
     fn heaviest(self) -> Option<String> {
         let made_of = self.shares.map(|shares| shares.made_of);
-        match made_of {
-            Some(MadeOf::AnswerBytes) => {
-                return self.heaviest_by_bytes("answers", |kind| kind.wire_bytes);
-            }
-            Some(MadeOf::RequestBytes) => {
-                return self.heaviest_by_bytes("requests", |kind| kind.sent_bytes);
-            }
-            _ => {}
+        if let Some(shares) = self.shares.filter(|shares| shares.made_of.is_counted()) {
+            return self.heaviest_by_bytes(&shares);
         }
         let pool = self.pooled();
         let alone = self.requests.iter().filter(|kind| self.is_alone(kind));
@@ -405,7 +400,7 @@ impl Mixed<'_> {
             } else {
                 "what begins"
             },
-            spread([cost.share, cost.share_low, cost.share_high]),
+            spread(cost.shares()),
             match of {
                 MadeOf::ClientCpu => "the load generator's CPU time",
                 MadeOf::Waiting => "the time for which requests wait",
@@ -421,14 +416,22 @@ impl Mixed<'_> {
     }
 
     /// The same of bytes, which are counted and not estimated.
-    fn heaviest_by_bytes(self, of: &str, bytes: fn(&RequestKind) -> u64) -> Option<String> {
-        let sum = |of: fn(&RequestKind) -> u64| self.requests.iter().map(of).sum::<u64>();
-        let kind = self.requests.iter().max_by_key(|kind| bytes(kind))?;
+    fn heaviest_by_bytes(self, shares: &WallShares<'_>) -> Option<String> {
+        let all: u64 = self.requests.iter().map(|kind| kind.sent).sum();
+        let shared = self
+            .requests
+            .iter()
+            .filter_map(|kind| Some((kind, shares.share(&kind.name, None)?)));
+        let (kind, share) = shared.max_by(|a, b| a.1[0].total_cmp(&b.1[0]))?;
         Some(format!(
-            "{} is {} % of the requests and {} % of the bytes of {of}, which the wall is made of.",
+            "{} is {} % of the requests and {} of the bytes of {} on the link, which is the wall.",
             kind.name,
-            percent(part(kind.sent, sum(|kind| kind.sent))),
-            percent(part(bytes(kind), sum(bytes))),
+            percent(part(kind.sent, all)),
+            spread(share),
+            match shares.made_of {
+                MadeOf::RequestBytes => "requests",
+                _ => "answers",
+            },
         ))
     }
 }
@@ -658,12 +661,16 @@ mod tests {
             said(&requests).expect("costs are known"),
             "read is 90 % of the requests and 60 % [59, 61] of the server's CPU time."
         );
-        (requests[0].sent_bytes, requests[1].sent_bytes) = (1_000, 9_000);
+        // A segment of the one has 33 bytes beside its heads, one of the other as many as fit.
+        (requests[0].sent_bytes, requests[1].sent_bytes) = (3_000, 144_000);
         assert_eq!(
             said(&requests).expect("bytes are counted"),
-            "upload is 10 % of the requests and 90 % of the bytes of requests, which the wall is made of."
+            "upload is 10 % of the requests and 94 % [94, 98] of the bytes of requests on the link, which is the wall."
         );
         let rows = at(Wall::Uplink, &requests, None).rows();
-        assert_eq!([&*rows[0].name, &*rows[0].wall], ["upload", "90 %"]);
+        assert_eq!(
+            [&*rows[0].name, &*rows[0].wall],
+            ["upload", "94 % [94, 98]"]
+        );
     }
 }

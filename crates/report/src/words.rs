@@ -334,7 +334,7 @@ pub fn unpredicted(step: &Step, asked: &str) -> String {
     let name = asked.rsplit_once('=').map_or(asked, |(name, _)| name);
     match untold(step, name) {
         Some(Untold::Pooled { of }) => {
-            format!("it is one of the {of} rarest, which are told only together.")
+            format!("its cost is told only together with those of other rare ones, {of} in all.")
         }
         Some(Untold::RequestBytes) => {
             "the wall is the uplink, and the bytes of requests were not counted.".to_owned()

@@ -285,7 +285,7 @@ fn a_request_that_was_told_only_with_others_is_said_to_be_one_of_them() {
     let asked = [("export=0.5", None), ("search=0.5", None)];
     let text = text::what_if(&asked, step, &Look::default());
     assert!(
-        text.contains("it is one of the 2 rarest, which are told only together."),
+        text.contains("its cost is told only together with those of other rare ones, 2 in all."),
         "{text}"
     );
     assert!(text.contains("nothing to predict it from"), "{text}");

@@ -93,12 +93,12 @@ struct Listed<'l> {
 /// A line that is none of these, by its number; and of a list whose lines come to be rows, more routes or rows than
 /// there may be, and secrets, which would be kept with the rows.
 pub fn of_urls(text: &str, is_secret: IsSecret<'_>) -> Result<Traffic, String> {
-    let lines = listed(text)?;
+    let lines: Vec<Listed<'_>> = listed(text).take(KINDS_MAX + 1).collect::<Result<_, _>>()?;
     if lines.is_empty() {
         return Err("there is no URL in it".to_owned());
     }
     if lines.len() > KINDS_MAX {
-        return pooled(&lines, is_secret);
+        return pooled(text, is_secret);
     }
     let request = |line: Listed<'_>| Request {
         weight: Some(line.weight),
@@ -113,81 +113,80 @@ pub fn of_urls(text: &str, is_secret: IsSecret<'_>) -> Result<Traffic, String> {
     })
 }
 
-fn listed(text: &str) -> Result<Vec<Listed<'_>>, String> {
-    let mut lines = Vec::new();
-    for (line, at) in text.lines().zip(1..) {
-        let words: Vec<&str> = line.split_whitespace().collect();
-        let (weight, place) = match words[..] {
-            [] => continue,
-            [first, ..] if first.starts_with('#') => continue,
-            [place] => (1, place),
-            [weight, place] => {
-                let weight = weight.parse::<u32>().ok().filter(|weight| *weight > 0);
-                let wrong = || format!("line {at}: `{}` is no weight, such as 60", words[0]);
-                (weight.ok_or_else(wrong)?, place)
-            }
-            _ => return Err(format!("line {at} is not `[WEIGHT] URL`: {line}")),
+fn listed(text: &str) -> impl Iterator<Item = Result<Listed<'_>, String>> {
+    text.lines().zip(1..).filter_map(|(line, at)| {
+        let words: Vec<&str> = line.split_whitespace().take(3).collect();
+        let found = match words[..] {
+            [] => return None,
+            [first, ..] if first.starts_with('#') => return None,
+            [place] => Ok((1, place)),
+            [weight, place] => match weight.parse::<u32>().ok().filter(|weight| *weight > 0) {
+                Some(weight) => Ok((weight, place)),
+                None => Err(format!("line {at}: `{weight}` is no weight, such as 60")),
+            },
+            _ => Err(format!("line {at} is not `[WEIGHT] URL`: {line}")),
         };
-        lines.push(Listed { at, weight, place });
-    }
-    Ok(lines)
+        Some(found.map(|(weight, place)| Listed { at, weight, place }))
+    })
 }
 
 /// The lines of each route as one request, with as many rows of a path as its weight has it.
-fn pooled(lines: &[Listed<'_>], is_secret: IsSecret<'_>) -> Result<Traffic, String> {
-    let mut routes: BTreeMap<(String, String), Vec<(String, u32)>> = BTreeMap::new();
-    for line in lines {
+fn pooled(text: &str, is_secret: IsSecret<'_>) -> Result<Traffic, String> {
+    let mut routes: BTreeMap<(String, String), BTreeMap<String, u64>> = BTreeMap::new();
+    for line in listed(text) {
+        let line = line?;
         let (origin, path) = origin_and_path(line.place);
         if has_secret(&path, is_secret) {
             let why = "it has a secret, which would be kept in records as a row of this list";
             return Err(format!("line {}: {why}: {FROM_A_FILE}", line.at));
         }
         let of_route = routes.entry((origin, route(&path))).or_default();
-        of_route.push((path, line.weight));
+        *of_route.entry(path).or_default() += u64::from(line.weight);
     }
     if routes.len() > KINDS_MAX {
         return Err(format!(
-            "its {} lines are of {} routes, and {KINDS_MAX} kinds of request are the most: {FROM_A_FILE}",
-            lines.len(),
+            "its lines are of {} routes, and {KINDS_MAX} kinds of request are the most: {FROM_A_FILE}",
             routes.len()
         ));
     }
-    let rows = routes
+    let rows: u64 = routes
         .values()
-        .map(|paths| total(paths) / u64::from(step(paths)));
-    let all: u64 = rows.sum();
-    if all > ROWS_MAX {
+        .map(|paths| total(paths) / common(paths.values()))
+        .sum();
+    if rows > ROWS_MAX {
         return Err(format!(
-            "its {} lines are {all} rows, each as often as its weight has it, and {ROWS_MAX} are the most: {FROM_A_FILE}",
-            lines.len()
+            "its lines are {rows} rows, each path as often as its weight has it, and {ROWS_MAX} are the most: {FROM_A_FILE}"
         ));
     }
     let mut by_weight: Vec<_> = routes.into_iter().collect();
     by_weight.sort_by_key(|(_, paths)| std::cmp::Reverse(total(paths)));
+    let totals: Vec<u64> = by_weight.iter().map(|(_, paths)| total(paths)).collect();
+    let unit = common(totals.iter());
     let mut traffic = Traffic::default();
     let mut names = BTreeSet::new();
-    for ((origin, route), paths) in by_weight {
-        let (weight, step) = (total(&paths), step(&paths));
+    for (((origin, route), paths), total) in by_weight.into_iter().zip(totals) {
+        let weight = u32::try_from(total / unit)
+            .map_err(|_| format!("the weights of its routes are too far apart: {FROM_A_FILE}"))?;
+        let step = common(paths.values());
         let rows = paths
             .into_iter()
             .flat_map(|(path, weight)| std::iter::repeat_n(path, (weight / step) as usize));
         let mut kind = drawn(&mut traffic, "GET", &origin, rows.collect());
         kind.name = Some(unused(&route, &mut names));
-        kind.weight = Some(u32::try_from(weight).unwrap_or(u32::MAX));
+        kind.weight = Some(weight);
         traffic.request.push(kind);
     }
     Ok(traffic)
 }
 
 /// The weight of all.
-fn total(paths: &[(String, u32)]) -> u64 {
-    paths.iter().map(|(_, weight)| u64::from(*weight)).sum()
+fn total(paths: &BTreeMap<String, u64>) -> u64 {
+    paths.values().sum()
 }
 
-/// The weight of one row: it goes into that of each.
-fn step(paths: &[(String, u32)]) -> u32 {
-    let weights = paths.iter().map(|(_, weight)| *weight);
-    weights.fold(0, gcd)
+/// The largest number that goes into all of them, of which there is one that is not 0.
+fn common<'w>(weights: impl Iterator<Item = &'w u64>) -> u64 {
+    weights.fold(0, |one, other| gcd(one, *other))
 }
 
 /// The origin of a URL, none of a path; and the path and query.
@@ -202,7 +201,7 @@ fn origin_and_path(place: &str) -> (String, String) {
     (url.origin(), url.target())
 }
 
-fn gcd(a: u32, b: u32) -> u32 {
+fn gcd(a: u64, b: u64) -> u64 {
     match b {
         0 => a,
         b => gcd(b, a % b),
@@ -321,9 +320,9 @@ mod tests {
         assert_eq!(
             shown,
             [
-                of("/items/*", 2_700, "{paths_1.path|raw}"),
-                of("/cart", 300, "/cart"),
-                of("/items/* 2", 100, "http://h/{paths_3.path|raw}"),
+                of("/items/*", 27, "{paths_1.path|raw}"),
+                of("/cart", 3, "/cart"),
+                of("/items/* 2", 1, "http://h/{paths_3.path|raw}"),
             ]
         );
         // As many rows of a path as its weight has it.
@@ -333,10 +332,15 @@ mod tests {
         };
         assert_eq!(
             rows("paths_1")[..4],
-            ["/items/1?q=1", "/items/1?q=1", "/items/3", "/items/4"]
+            [
+                "/items/101?q=1",
+                "/items/101?q=1",
+                "/items/103",
+                "/items/104"
+            ]
         );
         assert_eq!(rows("paths_1").len(), 900);
-        assert_eq!(rows("paths_3")[..2], ["items/2", "items/12"]);
+        assert_eq!(rows("paths_3")[..2], ["items/102", "items/112"]);
         let world = Files(BTreeMap::new());
         let made = compile(&pooled, &origin(Protocol::Http1), &world).expect("it is one");
         assert_eq!(made.mix.kinds.len(), 3);
@@ -346,13 +350,42 @@ mod tests {
     }
 
     #[test]
+    fn paths_that_come_again_are_a_row_with_more_weight_and_weights_are_exact() {
+        let most = u32::MAX;
+        let line = |nth: usize| match nth % 3 {
+            0 => format!("{most} /a/1"),
+            1 => "/a/2".to_owned(),
+            _ => "/b".to_owned(),
+        };
+        // 200 times each: 4,294,967,295 rows to 1 are more than there may be.
+        let why = list(600, line).expect_err("too many rows");
+        assert!(why.contains("4294967297 rows"), "{why}");
+        let line = |nth: usize| match nth % 2 {
+            0 => format!("{most} /a/1"),
+            _ => format!("{most} /b"),
+        };
+        let made = list(600, line).expect("it is one");
+        let weights: Vec<Option<u32>> = made.request.iter().map(|kind| kind.weight).collect();
+        assert_eq!((weights, made.data.len()), (vec![Some(1); 2], 0));
+        let line = |nth: usize| match nth {
+            0 => "/b".to_owned(),
+            _ => format!("{most} /a/1"),
+        };
+        assert!(
+            list(600, line)
+                .expect_err("too far")
+                .contains("too far apart")
+        );
+    }
+
+    #[test]
     fn a_list_that_cannot_be_pooled_is_told_with_the_way_out() {
         let routes = list(500, |nth| format!("/route-{nth}/x")).expect_err("too many");
         let rows = list(500, |nth| format!("{} /items/{nth}", 500 + nth)).expect_err("too many");
         let secret = list(500, |nth| format!("/items/{nth}?token=s3")).expect_err("a secret");
         for (why, part) in [
-            (routes, "its 500 lines are of 500 routes, and 400"),
-            (rows, "its 500 lines are 374750 rows"),
+            (routes, "its lines are of 500 routes, and 400"),
+            (rows, "its lines are 374750 rows"),
             (secret, "line 1: it has a secret"),
         ] {
             assert!(why.contains(part), "{why}");

@@ -139,19 +139,24 @@ impl<W: Wire, I: Io> Worker<W, I> {
             let flows = (!self.admission.is_closed()).then_some(flows);
             script.answered(conn, (is_well, answer.redirects), now, flows)
         });
-        let connection = &mut self.connections[conn as usize];
-        connection.after_answer(now);
+        self.connections[conn as usize].after_answer(now);
         let (goes_on, think_ns) = match after {
             After::Begins => (!self.admission.is_open(), 0),
             After::Continues { think_ns } => (true, think_ns),
         };
-        let pause_ns = self.admission.think_ns + think_ns;
-        if goes_on && pause_ns > 0 {
-            self.admission.pause(conn, now + pause_ns, None);
-        } else if goes_on {
-            connection.grant(1, now);
+        if goes_on {
+            self.grant_after(self.admission.think_ns + think_ns, conn, now);
         }
         sent_for_ns
+    }
+
+    /// The next request may start after so long a pause.
+    #[inline]
+    pub(super) fn grant_after(&mut self, pause_ns: u64, conn: u32, now: u64) {
+        match pause_ns {
+            0 => self.connections[conn as usize].grant(1, now),
+            pause_ns => self.admission.pause(conn, now + pause_ns, None),
+        }
     }
 
     /// A request failed, and its connection goes on without it.
@@ -166,7 +171,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
         let failing = Failing::InFlight { conn, slot };
         self.ledger.fail(failing, Class::Wire(error), now);
         let pause_ns = self.admission.think_ns.max(BACKOFF_FIRST_NS);
-        self.go_on(conn, pause_ns, now);
+        self.grant_after_failure(conn, pause_ns, now);
     }
 
     /// A request that its peer did not process is sent again after a pause, with its intended start; `false` where

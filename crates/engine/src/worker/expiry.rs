@@ -119,7 +119,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
     #[cold]
     pub(super) fn expire_granted(&mut self, conn: u32, held: u32, now: u64) {
         let grant = self.connection(conn).take_granted(held);
-        self.go_on(conn, 0, now);
+        self.grant_after_failure(conn, 0, now);
         self.count_granted(grant);
         self.expire_unsent(grant, now);
         // It is free for others, or has the next to send.

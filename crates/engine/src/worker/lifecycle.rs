@@ -218,23 +218,20 @@ impl<W: Wire, I: Io> Worker<W, I> {
     pub(super) fn fail_in_flight(&mut self, conn: u32, slot: u32, class: Class, now: u64) {
         let failing = Failing::InFlight { conn, slot };
         self.ledger.fail(failing, class, now);
-        self.go_on(conn, 0, now);
+        self.grant_after_failure(conn, 0, now);
     }
 
-    /// A request failed: its connection has leave for what comes behind it, after so long a pause at the least. That is
-    /// the next step of a session that goes on, and in a closed loop what begins.
-    pub(super) fn go_on(&mut self, conn: u32, pause_ns_min: u64, now: u64) {
+    /// Lets the next request start after one that failed, after so long a pause at the least: the next step of a session
+    /// that continues, or in a closed loop what begins.
+    pub(super) fn grant_after_failure(&mut self, conn: u32, pause_ns_min: u64, now: u64) {
         let script = self.script.as_mut();
         let after = script.map_or(After::Begins, |script| script.failed(conn));
         let (goes_on, think_ns) = match after {
             After::Begins => (!self.admission.is_open(), 0),
             After::Continues { think_ns } => (true, self.admission.think_ns + think_ns),
         };
-        let pause_ns = think_ns.max(pause_ns_min);
-        if goes_on && pause_ns > 0 {
-            self.admission.pause(conn, now + pause_ns, None);
-        } else if goes_on {
-            self.connection(conn).grant(1, now);
+        if goes_on {
+            self.grant_after(think_ns.max(pause_ns_min), conn, now);
         }
     }
 

@@ -1,6 +1,10 @@
-//! Whose the wall is: which share of what it is made of each kind of request has.
+//! The share that each kind of request has of what the wall is made of.
 //!
-//! CPU time and waits are estimated, from windows with other weights; bytes are counted.
+//! CPU time and waits are estimated, from windows with other weights. Bytes are counted, those of HTTP; a link also carries
+//! the heads of their segments, and segments that acknowledge the other way's. How many these are depends on what is sent
+//! together and on the receiver, so that a share lies between that of the bytes alone and that with all of them.
+
+use std::iter::Sum;
 
 use wallfinder_model::record::{Cost, Costs, RequestKind};
 use wallfinder_model::{Step, Wall};
@@ -36,6 +40,11 @@ impl MadeOf {
         }
     }
 
+    /// Whether it is counted, and not estimated.
+    pub fn is_counted(self) -> bool {
+        matches!(self, MadeOf::AnswerBytes | MadeOf::RequestBytes)
+    }
+
     /// What one of a kind takes of it, where that is estimated.
     pub fn cost(self, costs: &Costs) -> Option<Cost> {
         match self {
@@ -48,12 +57,86 @@ impl MadeOf {
     }
 
     /// How much of it a kind had, where that is counted.
-    fn counted(self, kind: &RequestKind) -> Option<u64> {
+    fn counted(self, kind: &RequestKind) -> Option<Counted> {
+        let answers = Way {
+            bytes: kind.wire_bytes,
+            messages: kind.answered,
+        };
+        let requests = Way {
+            bytes: kind.sent_bytes,
+            messages: kind.sent,
+        };
         match self {
-            MadeOf::AnswerBytes => Some(kind.wire_bytes),
-            MadeOf::RequestBytes => Some(kind.sent_bytes),
+            MadeOf::AnswerBytes => Some(Counted::of(answers, requests)),
+            MadeOf::RequestBytes => Some(Counted::of(requests, answers)),
             _ => None,
         }
+    }
+}
+
+/// Payload of a segment over Ethernet with time stamps, and its heads.
+const SEGMENT_BYTES: u64 = 1_448;
+const HEADS_BYTES: u64 = 66;
+/// Segments that are acknowledged at once.
+const ACKNOWLEDGED: u64 = 2;
+
+/// What went one way.
+#[derive(Debug, Clone, Copy)]
+struct Way {
+    bytes: u64,
+    messages: u64,
+}
+
+impl Way {
+    /// Each message in segments of its own.
+    fn segments(self) -> u64 {
+        let mean = self.bytes.checked_div(self.messages).unwrap_or(0);
+        self.messages * mean.div_ceil(SEGMENT_BYTES)
+    }
+}
+
+/// Bytes that went one way for a kind.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counted {
+    /// Of HTTP.
+    alone: u64,
+    /// With the heads of their segments.
+    with_heads: u64,
+    /// And with segments that acknowledge what came the other way.
+    with_all: u64,
+}
+
+impl Counted {
+    fn of(this: Way, other: Way) -> Counted {
+        let with_heads = this.bytes + HEADS_BYTES * this.segments();
+        Counted {
+            alone: this.bytes,
+            with_heads,
+            with_all: with_heads + HEADS_BYTES * other.segments() / ACKNOWLEDGED,
+        }
+    }
+
+    /// The share of the whole, and between what it lies.
+    fn share(self, whole: Counted) -> [f64; 3] {
+        let part = |of: fn(&Counted) -> u64| of(&self) as f64 / of(&whole).max(1) as f64;
+        let shares = [
+            part(|it| it.with_heads),
+            part(|it| it.alone),
+            part(|it| it.with_all),
+        ];
+        let [share, ..] = shares;
+        let low = shares.into_iter().fold(share, f64::min);
+        [share, low, shares.into_iter().fold(share, f64::max)]
+    }
+}
+
+impl Sum for Counted {
+    fn sum<I: Iterator<Item = Counted>>(all: I) -> Counted {
+        all.fold(Counted::default(), |one, other| Counted {
+            alone: one.alone + other.alone,
+            with_heads: one.with_heads + other.with_heads,
+            with_all: one.with_all + other.with_all,
+        })
     }
 }
 
@@ -64,7 +147,7 @@ pub struct WallShares<'r> {
     pub made_of: MadeOf,
     requests: &'r [RequestKind],
     /// All that was counted.
-    whole: u64,
+    whole: Counted,
 }
 
 impl<'r> WallShares<'r> {
@@ -72,18 +155,17 @@ impl<'r> WallShares<'r> {
     /// counted.
     pub fn of(wall: Wall, requests: &'r [RequestKind]) -> Option<WallShares<'r>> {
         let made_of = MadeOf::of(wall)?;
-        let counted: Option<Vec<u64>> = requests.iter().map(|kind| made_of.counted(kind)).collect();
-        let whole = counted.map_or(0, |counted| counted.iter().sum());
-        let is_counted = matches!(made_of, MadeOf::AnswerBytes | MadeOf::RequestBytes);
-        (!is_counted || whole > 0).then_some(WallShares {
+        let counted = requests.iter().filter_map(|kind| made_of.counted(kind));
+        let whole: Counted = counted.sum();
+        (!made_of.is_counted() || whole.alone > 0).then_some(WallShares {
             made_of,
             requests,
             whole,
         })
     }
 
-    /// The share of a request with what follows its redirects, or of a session, with its 95 % interval; of what is counted
-    /// all three are the same, and steps of sessions have theirs too. `costs`: of it, where they are known.
+    /// The share of a request with what follows its redirects, or of a session, with its 95 % interval; of what is counted,
+    /// with the least and the most that it may be, and steps of sessions have theirs too. `costs`: of it, where they are known.
     pub fn share(&self, name: &str, costs: Option<&Costs>) -> Option<[f64; 3]> {
         self.share_of(|of| of == name, costs)
     }
@@ -100,14 +182,11 @@ impl<'r> WallShares<'r> {
         });
         let mut counted = own.filter_map(|kind| self.made_of.counted(kind)).peekable();
         if counted.peek().is_some() {
-            return Some([counted.sum::<u64>() as f64 / self.whole as f64; 3]);
+            return Some(counted.sum::<Counted>().share(self.whole));
         }
-        costs.and_then(|costs| self.made_of.cost(costs)).map(shares)
+        let cost = costs.and_then(|costs| self.made_of.cost(costs))?;
+        Some(cost.shares())
     }
-}
-
-fn shares(cost: Cost) -> [f64; 3] {
-    [cost.share, cost.share_low, cost.share_high]
 }
 
 /// What a request costs, or a session, by its name.
@@ -175,7 +254,39 @@ mod tests {
     }
 
     #[test]
-    fn of_bytes_that_were_not_counted_nobody_has_a_share() {
+    fn a_share_of_a_link_lies_between_that_of_the_bytes_alone_and_that_with_heads_and_acknowledgements()
+     {
+        // 100 questions of 80 bytes, answered by 20 kB each, beside one upload of 10 kB that is answered by 200 bytes.
+        let questions = RequestKind {
+            name: "question".to_owned(),
+            sent: 100,
+            answered: 100,
+            sent_bytes: 8_000,
+            wire_bytes: 2_000_000,
+            ..RequestKind::default()
+        };
+        let upload = RequestKind {
+            name: "upload".to_owned(),
+            sent: 1,
+            answered: 1,
+            sent_bytes: 10_000,
+            wire_bytes: 200,
+            ..RequestKind::default()
+        };
+        let requests = [questions, upload];
+        let uplink = WallShares::of(Wall::Uplink, &requests).expect("bytes are counted");
+        let [share, low, high] = uplink.share("question", None).expect("it is one");
+        let (heads, all) = (8_000.0 + 100.0 * 66.0, 8_000.0 + 100.0 * 66.0 * 8.0);
+        let upload = 10_000.0 + 7.0 * 66.0;
+        assert_eq!(share, heads / (heads + upload));
+        assert_eq!(low, 8.0 / 18.0);
+        assert_eq!(high, all / (all + upload + 33.0));
+        let both = uplink.share_of(|_| true, None);
+        assert_eq!(both, Some([1.0; 3]));
+    }
+
+    #[test]
+    fn there_are_no_shares_of_bytes_that_were_not_counted() {
         let requests = [RequestKind {
             wire_bytes: 700,
             ..RequestKind::default()

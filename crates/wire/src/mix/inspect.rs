@@ -344,7 +344,8 @@ impl Inspection {
                 Source::Cookie(wanted) if is_cookie => cookie_value(value, wanted.as_bytes()),
                 _ => None,
             };
-            if let Some(found) = found {
+            // Of an answer that is not good nothing is taken, as of its body.
+            if let Some(found) = found.filter(|_| !self.is_refused && self.bad.is_none()) {
                 self.take(user, take, found);
                 self.fields |= 1 << bit;
             }
@@ -381,7 +382,8 @@ impl Inspection {
         } else if !take.fits.iter().all(|scalar| scalar.accepts(value)) {
             WireError::TakeUnfit
         } else {
-            put(user.variable_mut(take.variable), value);
+            let is_put = put(user.variable_mut(take.variable), value);
+            debug_assert!(is_put, "it was measured");
             return;
         };
         self.bad.get_or_insert(bad);
