@@ -151,7 +151,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
     }
 
     /// The next request may start after so long a pause.
-    #[inline]
+    #[inline(always)]
     pub(super) fn grant_after(&mut self, pause_ns: u64, conn: u32, now: u64) {
         match pause_ns {
             0 => self.connections[conn as usize].grant(1, now),
