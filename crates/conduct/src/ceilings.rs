@@ -184,7 +184,8 @@ fn key(spec: &StepSpec, typical: Typical, server_cpu: Option<u32>) -> String {
                     .map(|text| format!("{text:?}").len())
                     .collect::<Vec<usize>>()
             });
-            format!("{:?} {lengths:?}", mix.protocol)
+            let looks = mix.looks_into_bodies();
+            format!("{:?} {lengths:?} {looks}", mix.protocol)
         }
         Exchange::Framed(asked) => format!("{:?} {}", asked.format, asked.message.len()),
         Exchange::Grpc(asked) => format!(

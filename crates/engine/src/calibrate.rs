@@ -46,6 +46,7 @@ pub fn calibrate(
     server_cpu: Option<u32>,
     measure: Nanos,
 ) -> Result<Ceiling, EngineError> {
+    let looks_into_bodies = spec.request.mix().is_some_and(Mix::looks_into_bodies);
     let mut spec = spec.clone();
     spec.samples = None;
     spec.share = Share::WHOLE;
@@ -62,6 +63,11 @@ pub fn calibrate(
         requests: None,
     };
     check_kind(&spec.load, spec.tls.is_some())?;
+    if looks_into_bodies {
+        return Err(no_ceiling(
+            "bodies of answers are looked into, and a null server has none like the server's",
+        ));
+    }
     precheck::check_both_ends(&spec.load).map_err(|error| no_ceiling(error.0))?;
     let server = null_server(&spec, typical, server_cpu)?;
     spec.address = server.address();

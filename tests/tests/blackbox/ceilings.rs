@@ -127,6 +127,20 @@ fn what_is_decoded_has_no_ceiling_of_what_is_not() {
     assert_none(&step, &printed, "every body is decoded");
 }
 
+#[test]
+fn answers_that_are_looked_into_have_no_ceiling_of_answers_that_are_not() {
+    let _turn = together();
+    let place = Place::new();
+    let of = |check: &str| {
+        place.file("mix.toml", format!("[[request]]\nget = \"/\"\n{check}"));
+        step(&place, &["--traffic", "mix.toml"])
+    };
+    let (plain, _) = of("check = { status = 200 }");
+    assert_is_one(&plain["ceiling"]);
+    let (checked, printed) = of("check = { body-contains = \"o\" }");
+    assert_none(&checked, &printed, "bodies of answers are looked into");
+}
+
 /// A null server has as many descriptors as its client, of one process: where there are too few for both,
 /// a result has no ceiling, and `calibrate` nothing to say.
 #[test]

@@ -250,6 +250,11 @@ impl Mix {
         Some(mix)
     }
 
+    /// Whether bodies of answers are looked into, for a check or to take something.
+    pub fn looks_into_bodies(&self) -> bool {
+        self.kinds.iter().any(|kind| kind.expect.needs_body())
+    }
+
     /// The first of its requests as one that is always the same: as long as what [`Mix::most_common`] makes.
     pub fn sample(&self) -> Option<Exchange> {
         let kind = self.kinds.first()?;
