@@ -18,22 +18,27 @@ pub struct Served {
 }
 
 impl Served {
-    /// Starts it, and waits until it listens. `command` makes the command for a port; an error where
-    /// it cannot be started.
+    /// Starts it, and waits until it listens. `command` makes the command for a port; one that ends gets another port, for
+    /// a neighbour may have taken its own. An error where it cannot be started.
     #[track_caller]
-    pub fn start(command: impl FnOnce(u16) -> Command) -> io::Result<Served> {
-        let port = free_port();
-        let child = command(port)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let served = Served { child, port };
+    pub fn start(mut command: impl FnMut(u16) -> Command) -> io::Result<Served> {
         let since = Instant::now();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(since.elapsed() < LISTENS_WITHIN, "it never listens");
-            std::thread::sleep(Duration::from_millis(10));
+        loop {
+            let port = free_port();
+            let child = command(port)
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()?;
+            let mut served = Served { child, port };
+            while served.child.try_wait()?.is_none() {
+                if TcpStream::connect(("127.0.0.1", port)).is_ok() {
+                    return Ok(served);
+                }
+                assert!(since.elapsed() < LISTENS_WITHIN, "it never listens");
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            assert!(since.elapsed() < LISTENS_WITHIN, "it ends each time");
         }
-        Ok(served)
     }
 
     /// Where it listens on 127.0.0.1.

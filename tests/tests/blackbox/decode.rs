@@ -18,7 +18,7 @@ fn content() -> Option<Served> {
         return None;
     }
     let served = Served::start(|port| {
-        let mut command = Command::new(program);
+        let mut command = Command::new(&program);
         command.args(["--port", &port.to_string()]);
         command
     });

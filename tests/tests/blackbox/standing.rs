@@ -99,7 +99,7 @@ fn knownwall() -> Served {
     let program = subjects().unwrap().join("knownwall");
     let server = Served::start(|port| {
         let mut command = Command::new("taskset");
-        command.args(["-c", "0"]).arg(program);
+        command.args(["-c", "0"]).arg(&program);
         command.args(["--host", "0.0.0.0", "--answer-bytes", "2000"]);
         command.args(["--port", &port.to_string()]);
         command

@@ -918,11 +918,11 @@ body = '{"id": "x"}'
     }
     let folder = place.path().to_owned();
     let served = Served::start(|port| {
-        let mut command = Command::new(nghttpd);
+        let mut command = Command::new(&nghttpd);
         command
             .arg("--no-tls")
             .arg("-d")
-            .arg(folder)
+            .arg(&folder)
             .arg(port.to_string());
         command
     });
