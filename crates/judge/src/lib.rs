@@ -51,6 +51,7 @@ pub mod require;
 pub mod rounds;
 pub mod routes;
 pub mod samples;
+pub mod segments;
 pub mod steady;
 mod step;
 mod student;

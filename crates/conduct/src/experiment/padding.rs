@@ -4,6 +4,7 @@
 //! them. What it is not: free. Padding costs copies on both sides as well as bandwidth, and
 //! a server reads a longer head.
 
+use wallfinder_judge::segments::{heads, segments};
 use wallfinder_wire::Exchange;
 use wallfinder_wire::http1::{Options, Shared};
 
@@ -11,9 +12,6 @@ use crate::{Producer, StepOrder};
 
 /// What may be left of the uplink: the doses of the design.
 const DOSES: [f64; 4] = [0.9, 0.8, 0.65, 0.5];
-/// Payload of a segment over Ethernet with time stamps, and its heads.
-const SEGMENT_BYTES: usize = 1_448;
-const HEADS_BYTES: usize = 66;
 /// A field has a name.
 const PADDING_BYTES_MIN: usize = 14;
 /// Servers take heads of 8 KB, and some no more.
@@ -78,7 +76,7 @@ impl Padding {
 }
 
 fn on_wire(bytes: usize) -> usize {
-    bytes + HEADS_BYTES * bytes.div_ceil(SEGMENT_BYTES)
+    bytes + heads(segments(bytes as u64)) as usize
 }
 
 #[cfg(test)]

@@ -9,6 +9,8 @@ use std::iter::Sum;
 use wallfinder_model::record::{Cost, Costs, RequestKind};
 use wallfinder_model::{Step, Wall};
 
+use crate::segments::{heads, segments};
+
 /// What a wall is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MadeOf {
@@ -74,9 +76,6 @@ impl MadeOf {
     }
 }
 
-/// Payload of a segment over Ethernet with time stamps, and its heads.
-const SEGMENT_BYTES: u64 = 1_448;
-const HEADS_BYTES: u64 = 66;
 /// Segments that are acknowledged at once.
 const ACKNOWLEDGED: u64 = 2;
 
@@ -91,7 +90,7 @@ impl Way {
     /// Each message in segments of its own.
     fn segments(self) -> u64 {
         let mean = self.bytes.checked_div(self.messages).unwrap_or(0);
-        self.messages * mean.div_ceil(SEGMENT_BYTES)
+        self.messages * segments(mean)
     }
 }
 
@@ -108,11 +107,11 @@ struct Counted {
 
 impl Counted {
     fn of(this: Way, other: Way) -> Counted {
-        let with_heads = this.bytes + HEADS_BYTES * this.segments();
+        let with_heads = this.bytes + heads(this.segments());
         Counted {
             alone: this.bytes,
             with_heads,
-            with_all: with_heads + HEADS_BYTES * other.segments() / ACKNOWLEDGED,
+            with_all: with_heads + heads(other.segments()) / ACKNOWLEDGED,
         }
     }
 
