@@ -14,6 +14,9 @@ const DEPTH_MAX: u32 = 8;
 /// Runs by their process, and the tests that started them.
 static RUNS: LazyLock<Mutex<HashMap<u32, String>>> = LazyLock::new(Mutex::default);
 
+/// What failed tests have left behind: that is their failure, and not that of whoever looks afterwards.
+static LEFT: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
 /// This thread, which bears the name of its test, started a run.
 pub(crate) fn started(pid: u32) {
     if let Some(test) = thread::current().name() {
@@ -22,16 +25,30 @@ pub(crate) fn started(pid: u32) {
     }
 }
 
-/// This thread's test is over: what its runs have left behind is nobody's, and is seen by whoever looks.
+/// This thread's test is over: what its runs have left behind is nobody's, and is seen by whoever looks, unless the test
+/// has failed.
 pub(crate) fn over() {
+    if thread::panicking() {
+        let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+        left.extend(tagged());
+    }
     let mut runs = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
     let name = thread::current().name().map(str::to_owned);
     runs.retain(|_, test| Some(&*test) != name.as_ref());
 }
 
 /// Network namespaces, control groups and journals that bear this tool's tag, but for those of a run that another
-/// test started, and of one that lives in another session: somebody measures beside the tests.
+/// test started, of one that lives in another session, where somebody measures beside the tests, and what a failed test
+/// has left behind.
 pub fn things_of_ours() -> Vec<String> {
+    let mut found = tagged();
+    let left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
+    found.retain(|thing| !is_somebody_elses(thing) && !left.contains(thing));
+    found
+}
+
+/// All of them.
+fn tagged() -> Vec<String> {
     let mut found = Vec::new();
     let temporary = entries(&std::env::temp_dir()).into_iter();
     // Journals of those who may not write to /run.
@@ -42,7 +59,6 @@ pub fn things_of_ours() -> Vec<String> {
         found.extend(names.filter(|name| name.starts_with("wf-")));
     }
     groups(Path::new("/sys/fs/cgroup"), DEPTH_MAX, &mut found);
-    found.retain(|thing| !is_somebody_elses(thing));
     found
 }
 
