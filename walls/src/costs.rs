@@ -3,15 +3,14 @@
 use wallfinder_model::record::{Cost, Costs};
 
 use crate::found::Found;
+use crate::held::{Held, Mean};
 use crate::scenario::{Check, Expect, Of, Scenario};
+use crate::score::Outcome;
 
 /// A cost is near the truth where it is off by no more than this part of it.
 const NEAR: f64 = 0.1;
-/// What it is, is known to this part of it: a spin takes what is asked at the least (some 2 % more, by itself), and what is
-/// around it differs from start to start.
-const KNOWN_TO: f64 = 0.03;
 
-/// A number with half of its interval, beside what it is.
+/// A number with half of its interval, beside what it is by arithmetic.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Estimate {
     value: f64,
@@ -29,9 +28,9 @@ impl Estimate {
         self.off() <= NEAR * self.truth
     }
 
-    /// Whether the interval holds what it is, as far as that is known.
-    fn is_held(&self) -> bool {
-        self.off() <= self.half + KNOWN_TO * self.truth
+    /// Whether it differs from what was measured by no more than the intervals of both allow.
+    fn is_held(&self, measured: Mean) -> bool {
+        (self.value - measured.value).abs() <= self.half.hypot(measured.half)
     }
 }
 
@@ -105,6 +104,19 @@ fn told(check: &Check, found: &Found) -> Option<Estimate> {
     }
 }
 
+/// What was measured of the same, with each request alone; `None` where it was not.
+fn measured(check: &Check, held: &[Held]) -> Option<Mean> {
+    let of = |name: &str| held.iter().find(|held| held.name == name);
+    match check {
+        Check::Share { name, .. } => Some(Mean::of(of(name)?.shares.iter().copied())),
+        Check::Added { name, over, .. } => {
+            let both = of(name)?.each_ns.iter().zip(&of(over)?.each_ns);
+            Some(Mean::of(both.map(|(one, other)| one - other)))
+        }
+        _ => None,
+    }
+}
+
 /// How near what was told of costs came to what they are, of one scenario or of all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CostsTold {
@@ -116,17 +128,16 @@ pub struct CostsTold {
     pub told: usize,
     /// Those off by a tenth at the most.
     pub near: usize,
-    /// Those whose interval holds what they are.
+    /// Those measured too, with each request alone.
+    pub measured: usize,
+    /// Those of them that differ from that by no more than both intervals allow.
     pub held: usize,
 }
 
 impl CostsTold {
-    /// Of each scenario of which costs are known, and of all where those are several. Scenarios come with what each run
-    /// of theirs found.
-    pub fn all<'f>(
-        runs: impl IntoIterator<Item = (&'f str, Vec<Option<&'f Found>>)>,
-    ) -> Vec<CostsTold> {
-        let of = |(name, runs): (&str, Vec<Option<&Found>>)| {
+    /// Of each scenario of which costs are known, and of all where those are several. Scenarios come with their runs.
+    pub fn all<'o>(runs: impl IntoIterator<Item = (&'o str, Vec<&'o Outcome>)>) -> Vec<CostsTold> {
+        let of = |(name, runs): (&str, Vec<&Outcome>)| {
             let scenario = crate::suite::scenarios().find(|it| it.name == name)?;
             CostsTold::of(scenario, &runs)
         };
@@ -138,29 +149,35 @@ impl CostsTold {
                 asked: sum(|it| it.asked),
                 told: sum(|it| it.told),
                 near: sum(|it| it.near),
+                measured: sum(|it| it.measured),
                 held: sum(|it| it.held),
             });
         }
         all
     }
 
-    fn of(scenario: &Scenario, runs: &[Option<&Found>]) -> Option<CostsTold> {
+    fn of(scenario: &Scenario, runs: &[&Outcome]) -> Option<CostsTold> {
         let Expect::Wall { checks, .. } = scenario.expect else {
             return None;
         };
         let checks: Vec<&Check> = checks.iter().filter(|check| is_estimated(check)).collect();
-        let all: Vec<Estimate> = runs
-            .iter()
-            .flatten()
-            .flat_map(|found| checks.iter().filter_map(|check| told(check, found)))
-            .collect();
-        let count = |wanted: fn(&Estimate) -> bool| all.iter().filter(|told| wanted(told)).count();
+        let of_run = |run: &&Outcome| {
+            let found = run.found.as_ref().ok();
+            let of_check = |check: &&Check| {
+                let told = told(check, found?)?;
+                Some((told, measured(check, &run.held)))
+            };
+            checks.iter().filter_map(of_check).collect::<Vec<_>>()
+        };
+        let all: Vec<(Estimate, Option<Mean>)> = runs.iter().flat_map(of_run).collect();
+        let both = || all.iter().filter_map(|(told, held)| Some((told, (*held)?)));
         (!checks.is_empty()).then(|| CostsTold {
             scenario: scenario.name.to_owned(),
             asked: runs.len() * checks.len(),
             told: all.len(),
-            near: count(Estimate::is_near),
-            held: count(Estimate::is_held),
+            near: all.iter().filter(|(told, _)| told.is_near()).count(),
+            measured: both().count(),
+            held: both().filter(|(told, held)| told.is_held(*held)).count(),
         })
     }
 }
@@ -176,10 +193,33 @@ mod tests {
             half,
             truth: 100.0,
         };
-        let near_and_held = |told: Estimate| (told.is_near(), told.is_held());
-        assert_eq!(near_and_held(told(109.0, 10.0)), (true, true));
+        let alone = Mean {
+            value: 101.0,
+            half: 4.0,
+        };
+        let near_and_held = |told: Estimate| (told.is_near(), told.is_held(alone));
+        assert_eq!(near_and_held(told(109.0, 8.0)), (true, true));
         assert_eq!(near_and_held(told(91.0, 5.0)), (true, false));
         assert_eq!(near_and_held(told(85.0, 20.0)), (false, true));
         assert_eq!(near_and_held(told(120.0, 10.0)), (false, false));
+    }
+
+    #[test]
+    fn what_one_takes_more_than_another_is_measured_turn_by_turn() {
+        let held = |name: &str, each_ns: [f64; 2]| Held {
+            name: name.to_owned(),
+            each_ns: each_ns.to_vec(),
+            shares: vec![0.4, 0.6],
+        };
+        let all = [held("dear", [550.0, 660.0]), held("light", [50.0, 160.0])];
+        let added = Check::Added {
+            name: "dear",
+            over: "light",
+            us: 0.5,
+        };
+        // The machine was slower in the second turn, for both.
+        let told = measured(&added, &all).expect("both were held");
+        assert_eq!((told.value, told.half), (500.0, 0.0));
+        assert_eq!(measured(&added, &all[..1]), None);
     }
 }

@@ -22,6 +22,7 @@ pub mod costs;
 pub mod elsewhere;
 pub mod find;
 pub mod found;
+pub mod held;
 pub mod http2;
 pub mod ordinary;
 pub mod restless;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use clap::Parser;
 use wallfinder_walls::elsewhere::Elsewhere;
 use wallfinder_walls::find::{Apparatus, Effort};
+use wallfinder_walls::held::Turns;
 use wallfinder_walls::results::Results;
 use wallfinder_walls::scenario::{Scenario, Server, Told};
 use wallfinder_walls::score::{self, Mark, Outcome, Score};
@@ -285,9 +286,19 @@ fn apparatus(flags: &Flags) -> Result<Apparatus, String> {
 
 /// Runs a scenario, and where its wall can be lifted, runs it without.
 fn run_one(apparatus: &Apparatus, scenario: &Scenario, seed: u64) -> Outcome {
+    let mut turns = Turns::default();
+    let before = turns.hold(apparatus, scenario, seed);
     let since = Instant::now();
-    let found = apparatus.find(scenario, seed);
+    let found = before.and_then(|()| apparatus.find(scenario, seed));
     let seconds = since.elapsed().as_secs_f64();
+    let held = found.and_then(|found| {
+        turns.hold(apparatus, scenario, seed)?;
+        Ok((found, turns.told(scenario)?))
+    });
+    let (found, held) = match held {
+        Ok((found, held)) => (Ok(found), held),
+        Err(why) => (Err(why), Vec::new()),
+    };
     let before = found.as_ref().ok();
     let lifted = before.and_then(|_| lifted(apparatus, scenario, seed));
     let next = before
@@ -308,6 +319,7 @@ fn run_one(apparatus: &Apparatus, scenario: &Scenario, seed: u64) -> Outcome {
         label_holds: None,
         lifted_rate: lifted.map(|lifted| lifted.rate),
         before_rate: lifted.and_then(|lifted| lifted.before),
+        held,
         half_held: None,
         next_error: None,
         next_unknown: None,

@@ -38,6 +38,11 @@ pub const ROUTES: &[Scenario] = &[
             ],
         },
         lift: Lift::by_half("-c 16 --traffic {mixes}/cpu-half.toml", "dear"),
+        alone: &[
+            ("light", "/spin/0"),
+            ("middle", "/spin/60"),
+            ("dear", "/spin/500"),
+        ],
         ..PLAIN
     },
     Scenario {
@@ -75,6 +80,7 @@ pub const ROUTES: &[Scenario] = &[
             ],
         },
         lift: Lift::by_half("-c 16 --traffic {mixes}/lock-half.toml", "write"),
+        alone: &[("write", "/lock/1000")],
         ..PLAIN
     },
     Scenario {
@@ -102,6 +108,7 @@ pub const ROUTES: &[Scenario] = &[
             ],
         },
         lift: Lift::by_half("-c 16 --traffic {mixes}/backend-half.toml", "report"),
+        alone: &[("report", "/spin/2000")],
         ..PLAIN
     },
     Scenario {

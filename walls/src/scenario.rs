@@ -43,6 +43,8 @@ pub struct Scenario {
     pub needs: Option<&'static str>,
     /// How to take the wall away, to see which is the next.
     pub lift: Option<Lift>,
+    /// Requests of its mix that are held alone too, by their names in it and their paths, to know what they take.
+    pub alone: &'static [(&'static str, &'static str)],
 }
 
 impl Scenario {
@@ -147,7 +149,7 @@ pub enum Check {
         name: &'static str,
         /// Of what.
         of: Of,
-        /// The share that it has, 0..1.
+        /// The share that it has by arithmetic, 0..1.
         truth: f64,
     },
     /// What one request takes of the server's processors more than another does, to a tenth and the intervals of both.

@@ -8,6 +8,7 @@ use wallfinder_model::verdict::{How, Wall};
 
 use crate::costs::{self, CostsTold};
 use crate::found::{Found, Span};
+use crate::held::Held;
 use crate::scenario::{Check, Expect, Scenario, Told};
 
 /// Of those answered, this share must be right.
@@ -53,6 +54,9 @@ pub struct Outcome {
     /// Answers per second before, measured in turn with those, where a mix was lifted.
     #[serde(default)]
     pub before_rate: Option<f64>,
+    /// What requests of a mix take of the wall, measured before and behind.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub held: Vec<Held>,
     /// Whether the interval of what was told of a request half as dear held what came.
     #[serde(default)]
     pub half_held: Option<bool>,
@@ -233,15 +237,6 @@ fn by_scenario<'o>(
         }
     }
     all
-}
-
-/// What each run of each scenario found.
-fn found_by_scenario(outcomes: &[Outcome]) -> impl Iterator<Item = (&str, Vec<Option<&Found>>)> {
-    let runs = by_scenario(outcomes).into_iter();
-    runs.map(|(name, runs)| {
-        let found = runs.into_iter().map(|run| run.found.as_ref().ok());
-        (name, found.collect())
-    })
 }
 
 /// Whether what came is within the interval of what was told.
@@ -467,7 +462,7 @@ impl Score {
             next_told: errors.len(),
             next_rmse: (!errors.is_empty()).then(|| mean_square.sqrt()),
             what_if: WhatIf::all(&halves),
-            costs: CostsTold::all(found_by_scenario(outcomes)),
+            costs: CostsTold::all(by_scenario(outcomes)),
             repeats: Repeats::of(outcomes),
             slow: count(&|outcome| outcome.seconds > within.as_secs_f64()),
         }
@@ -598,6 +593,7 @@ mod tests {
             label_holds: None,
             lifted_rate: None,
             before_rate: None,
+            held: Vec::new(),
             half_held: None,
             next_error: None,
             next_unknown: None,
@@ -792,13 +788,29 @@ mod tests {
             ..found(Wall::ServerCpu)
         });
         let untold = outcome("routes-cpu", Mark::Wrong);
-        let score = Score::of(&[told, untold, outcome("spin-200us", Mark::Right)], MINUTES);
+        let plain = outcome("spin-200us", Mark::Right);
+        let score = Score::of(&[told.clone(), untold.clone(), plain], MINUTES);
         let counted = CostsTold {
             scenario: "routes-cpu".to_owned(),
             asked: 6,
             told: 3,
             near: 2,
+            measured: 0,
+            held: 0,
+        };
+        assert_eq!(score.costs, std::slice::from_ref(&counted));
+        // Alone the one takes 46 µs, and the other 551: 505 more, and 15 less than was told.
+        let held = |name: &str, each_ns: f64, share: f64| Held {
+            name: name.to_owned(),
+            each_ns: vec![each_ns, each_ns],
+            shares: vec![share, share],
+        };
+        told.held = vec![held("light", 46e3, 0.28), held("dear", 551e3, 0.51)];
+        let score = Score::of(&[told, untold], MINUTES);
+        let counted = CostsTold {
+            measured: 2,
             held: 1,
+            ..counted
         };
         assert_eq!(score.costs, [counted]);
     }

@@ -32,6 +32,7 @@ pub(crate) const PLAIN: Scenario = Scenario {
     rate: None,
     needs: None,
     lift: None,
+    alone: &[],
 };
 
 const fn wall(walls: &'static [wallfinder_model::verdict::Wall]) -> Expect {

@@ -182,10 +182,12 @@ fn costs_told(costs: &CostsTold) -> String {
         asked,
         told,
         near,
+        measured,
         held,
     } = costs;
     format!(
-        "costs of requests, {}: {told} of {asked} told, {near} within a tenth of what they are, intervals held {held}\n",
+        "costs of requests, {}: {told} of {asked} told, {near} within a tenth of what they are; of {measured} measured alone \
+         intervals held {held}\n",
         of_which(scenario),
     )
 }
@@ -263,6 +265,7 @@ mod tests {
             seconds: 61.4,
             lifted_rate: None,
             before_rate: None,
+            held: Vec::new(),
             half_held: None,
             next_error: Some(-0.031),
             next_unknown: None,

@@ -500,6 +500,9 @@ pub struct RequestKind {
     /// Bytes of requests on the wire, heads and framing included; 0 where they are not counted.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub sent_bytes: u64,
+    /// Answers that the load generator looked into, where it measured what that takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub looked_into: Option<Looked>,
     /// From the intended start to the last byte, to two digits.
     pub latency: Option<Histogram>,
     /// The session that it is a step of.
@@ -511,6 +514,34 @@ pub struct RequestKind {
     /// The server's functions that mostly work for it, the dearest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub functions: Vec<FunctionCost>,
+}
+
+/// Answers that the load generator looked into, to check them or to take something from them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Looked {
+    /// So many.
+    pub answers: u64,
+    /// Of so many it was measured how long that took.
+    pub timed: u64,
+    /// So long it took of those together, in nanoseconds.
+    pub timed_ns: u64,
+}
+
+impl Looked {
+    /// Both together.
+    pub fn and(self, other: Looked) -> Looked {
+        Looked {
+            answers: self.answers + other.answers,
+            timed: self.timed + other.timed,
+            timed_ns: self.timed_ns + other.timed_ns,
+        }
+    }
+
+    /// What one takes in the mean, in nanoseconds; 0 where none was measured.
+    pub fn each_ns(self) -> f64 {
+        self.timed_ns as f64 / self.timed.max(1) as f64
+    }
 }
 
 /// The sessions of one kind, in the measured window.

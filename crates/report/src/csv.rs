@@ -12,7 +12,9 @@ use wallfinder_judge::proof::relatives;
 use wallfinder_judge::routes::WallShares;
 use wallfinder_model::experiment::{Condition, Experiment, Squeeze, Window};
 use wallfinder_model::plan::Arrival;
-use wallfinder_model::record::{Cost, Costs, Histogram, Interval, Ratio, RequestKind, SessionKind};
+use wallfinder_model::record::{
+    Cost, Costs, Histogram, Interval, Looked, Ratio, RequestKind, SessionKind,
+};
 use wallfinder_model::{Record, Step};
 
 use crate::figures::{Figures, QUANTILES, quantile};
@@ -701,6 +703,14 @@ pub const PART_COLUMNS: &[Column<PartCell>] = &[
             Part::Session(_) => Cell::Unknown,
         }
     }),
+    column!(
+        "look_ns",
+        "time of the load generator to look into an answer",
+        |p| match p.is {
+            Part::Request(kind) => Cell::maybe(kind.looked_into.map(Looked::each_ns)),
+            Part::Pool(_) | Part::Session(_) => Cell::Unknown,
+        }
+    ),
     column!("wall_share", "its share of what the wall is made of", |p| p
         .of_wall(0)),
     column!("wall_share_low", "lower end of its 95 % interval", |p| p

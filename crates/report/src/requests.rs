@@ -365,6 +365,37 @@ fn spent(name: &str, functions: &[FunctionCost]) -> String {
     format!("Of the server's CPU time for {name}, {}.", parts.join(", "))
 }
 
+/// What looking into their answers takes of the load generator, as far as it was measured; of those named first it takes most.
+pub(crate) fn looks(step: &Step) -> Option<String> {
+    looks_of(&step.requests, step.window_ns)
+}
+
+fn looks_of(requests: &[RequestKind], window_ns: u64) -> Option<String> {
+    /// More say little.
+    const NAMED_MAX: usize = 3;
+    let looked = requests.iter().filter_map(|kind| {
+        let looked = kind.looked_into?;
+        let each = looked.each_ns();
+        Some((&*kind.name, each, each * looked.answers as f64))
+    });
+    let mut all: Vec<(&str, f64, f64)> = looked.collect();
+    all.sort_by(|one, other| other.2.total_cmp(&one.2));
+    let whole: f64 = all.iter().map(|(_, _, whole)| whole).sum();
+    let each = |(name, each, _): &(&str, f64, f64)| format!("{} for {name}", number::span(*each));
+    let each: Vec<String> = all.iter().take(NAMED_MAX).map(each).collect();
+    let rest = match all.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        rest => format!(" and less for {rest} more"),
+    };
+    let share = number::share(whole / window_ns.max(1) as f64);
+    (!all.is_empty()).then(|| {
+        format!(
+            "Looking into an answer takes the load generator {}{rest}: {share} of one processor.",
+            each.join(", ")
+        )
+    })
+}
+
 /// Which of them has most of what the wall is made of, and what part of all that begins it is.
 pub(crate) fn heaviest(step: &Step) -> Option<String> {
     Mixed::of(step).heaviest()
@@ -449,6 +480,7 @@ fn failed(kind: &RequestKind) -> String {
 #[cfg(test)]
 mod tests {
     use wallfinder_model::Wall;
+    use wallfinder_model::record::Looked;
 
     use super::*;
 
@@ -486,6 +518,33 @@ mod tests {
             spent("search", &functions),
             "Of the server's CPU time for search, 80 % [75, 85] in rank.Sort, 31 % [26, 36] in rank.less."
         );
+    }
+
+    #[test]
+    fn what_looking_into_answers_takes_is_told_of_those_that_take_most() {
+        let kind = |name: &str, answers: u64, each_ns: u64| RequestKind {
+            name: name.to_owned(),
+            looked_into: Some(Looked {
+                answers,
+                timed: 10,
+                timed_ns: 10 * each_ns,
+            }),
+            ..RequestKind::default()
+        };
+        let plain = RequestKind::default();
+        let requests = [
+            kind("cart", 1_000, 2_000),
+            plain,
+            kind("search", 10_000, 900),
+        ];
+        assert_eq!(
+            looks_of(&requests, 100_000_000).expect("it was measured"),
+            "Looking into an answer takes the load generator 900 ns for search, 2.00 µs for cart: 11 % of one processor."
+        );
+        let many: Vec<RequestKind> = (0..5).map(|nth| kind(&nth.to_string(), 10, 900)).collect();
+        let told = looks_of(&many, 100_000_000).expect("it was measured");
+        assert!(told.contains("for 2 and less for 2 more: "), "{told}");
+        assert_eq!(looks_of(&requests[1..2], 100_000_000), None);
     }
 
     #[test]

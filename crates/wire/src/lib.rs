@@ -52,7 +52,7 @@ pub mod tls;
 pub use content::Decode;
 pub use exchange::Exchange;
 use http2::ErrorCode;
-use mix::{Ask, Values};
+use mix::{Ask, LookedInto, Values};
 pub use request::{BadRequest, Request};
 
 /// Why a peer's bytes could not be taken as a good answer. `Copy`, and an index into
@@ -485,6 +485,17 @@ pub trait Wire: Sized {
     fn sent_bytes(shared: &Self::Shared, kind: u16, sent: u64) -> u64 {
         let _ = (shared, kind, sent);
         0
+    }
+
+    /// From now on it is measured of some answers how long looking into them takes, by this clock of nanoseconds.
+    fn time_looks(shared: &mut Self::Shared, clock: fn() -> u64) {
+        let _ = (shared, clock);
+    }
+
+    /// Answers to a kind that were looked into so far.
+    fn looked_into(shared: &Self::Shared, kind: u16) -> LookedInto {
+        let _ = (shared, kind);
+        LookedInto::default()
     }
 
     /// How many more requests may be issued now.

@@ -276,6 +276,20 @@ fn sessions_log_in_take_what_they_need_and_go_on_with_it() {
         for name in ["buy, whole", "buy.login", "buy.cart", "buy.cart redirected"] {
             assert!(ran.out.contains(name), "{name}: {}", ran.out);
         }
+        // What looking into them takes is measured, of some of them.
+        let kinds = step["requests"].as_array().expect("kinds").iter();
+        let sum = |key: &str| -> u64 {
+            let of_kinds = kinds.clone().map(|kind| &kind["looked_into"]);
+            of_kinds.filter_map(|looked| looked[key].as_u64()).sum()
+        };
+        let (answers, timed, timed_ns) = (sum("answers"), sum("timed"), sum("timed_ns"));
+        assert!((1..=answers / 16).contains(&timed), "{timed} of {answers}");
+        assert!((timed..timed * 1_000_000).contains(&timed_ns), "{timed_ns}");
+        assert!(
+            ran.out.contains("Looking into an answer takes"),
+            "{}",
+            ran.out
+        );
     }
 }
 
@@ -299,7 +313,7 @@ fn speaking_http2(place: &Place, port: u16) -> Option<Served> {
 #[derive(Clone, Default)]
 struct Office(Arc<Mutex<Vec<Instant>>>);
 
-const GOOD_FOR: Duration = Duration::from_millis(700);
+const GOOD_FOR: Duration = Duration::from_millis(1_600);
 
 impl Office {
     fn start(&self) -> Double {
@@ -355,7 +369,7 @@ fn a_token_that_grows_old_is_renewed_while_the_load_runs() {
             "-c",
             "4",
             "-d",
-            "2s",
+            "3s",
         ];
         let since = Instant::now();
         let ran = place.run(&[&args[..], &["--no-calibrate", "-q"]].concat());

@@ -220,6 +220,7 @@ impl SimIo {
 impl Io for SimIo {
     const NAME: &'static str = "sim";
     const BATCHES: bool = true;
+    const CLOCK: fn() -> u64 = || START_NS;
 
     fn open(config: &IoConfig) -> Result<SimIo, Errno> {
         Ok(SimIo {

@@ -396,14 +396,11 @@ impl Ledger {
         in_flight.map(|slot| slot.intended_ns).min()
     }
 
-    /// Writes what became of each kind into the report. `sent_bytes`: of a kind's requests, of which so many were sent.
-    pub(super) fn report_kinds(&mut self, sent_bytes: impl Fn(u16, u64) -> u64) {
+    /// Writes what became of each kind into the report, `with` what its wire counts of it.
+    pub(super) fn report_kinds(&mut self, with: impl Fn(u16, KindCounts) -> KindCounts) {
         let all = self.report.kinds.iter_mut().zip(&self.kinds);
         for (kind, (report, counts)) in (0..).zip(all) {
-            report.counts = KindCounts {
-                sent_bytes: sent_bytes(kind, counts.sent),
-                ..*counts
-            };
+            report.counts = with(kind, *counts);
         }
     }
 

@@ -7,6 +7,7 @@ use wallfinder_wire::Wire;
 use super::admission::think_ns;
 use super::state::Worker;
 use crate::in_flight::Room;
+use crate::mix::KindCounts;
 use crate::slowdown::Slowdown;
 
 /// Less time says nothing of how busy the worker is: an edge may follow upon a report.
@@ -49,7 +50,11 @@ impl<W: Wire, I: Io> Worker<W, I> {
         self.adapt_batching(now, cpu_ns);
         let ledger = &mut self.ledger;
         let shared = &self.shared;
-        ledger.report_kinds(|kind, sent| W::sent_bytes(shared, kind, sent));
+        ledger.report_kinds(|kind, counts| KindCounts {
+            sent_bytes: W::sent_bytes(shared, kind, counts.sent),
+            looked: W::looked_into(shared, kind),
+            ..counts
+        });
         let report = &mut ledger.report;
         if let Some(script) = &self.script {
             script.report(&mut report.flows);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use wallfinder_engine::histogram::Latencies;
 use wallfinder_model::drive::Measured;
 use wallfinder_model::record::{
-    Ceiling, ClientPart, Counts, Drained, Handshakes, Histogram, Interval, LostClient,
+    Ceiling, ClientPart, Counts, Drained, Handshakes, Histogram, Interval, Looked, LostClient,
     OpenConnections, Outage, RequestKind, SessionKind, WorkerSummary,
 };
 
@@ -213,6 +213,8 @@ fn add_kind(sum: &mut RequestKind, of: &RequestKind) {
     sum.body_bytes += of.body_bytes;
     sum.wire_bytes += of.wire_bytes;
     sum.sent_bytes += of.sent_bytes;
+    let looked = [sum.looked_into, of.looked_into].into_iter().flatten();
+    sum.looked_into = looked.reduce(Looked::and);
     let each = [sum.latency.as_ref(), of.latency.as_ref()];
     sum.latency = histograms(each.into_iter(), Latencies::coarse);
 }

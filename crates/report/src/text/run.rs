@@ -235,6 +235,9 @@ pub(super) fn requests(page: &mut Page, step: &Step) {
         let more = words::counted((rows.len() - shown.len()) as u64, "request");
         page.beside(Role::Dim, &format!("{more} more on the page"));
     }
+    if let Some(text) = crate::requests::looks(step) {
+        page.beside(Role::Dim, &text);
+    }
 }
 
 fn span(ns: Option<f64>) -> String {

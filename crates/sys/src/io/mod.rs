@@ -146,6 +146,9 @@ pub trait Io: Sized {
     /// Whether it waits for several events together ([`Wait::batch`]).
     const BATCHES: bool;
 
+    /// The clock, for what has no [`Io`] to ask.
+    const CLOCK: fn() -> u64 = clock::monotonic_ns;
+
     /// Reserves everything for these connections.
     fn open(config: &IoConfig) -> Result<Self, Errno>;
 

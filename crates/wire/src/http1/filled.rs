@@ -14,7 +14,8 @@ use std::sync::Arc;
 use super::request::{CONTENT_LENGTH, PADDING_BYTES_MIN};
 use super::shared::Options;
 use crate::mix::{
-    Ask, Caches, Filler, Inspection, Kind, Mix, Parts, Prepared, Sink, User, Values, decimal,
+    Ask, Caches, Filler, Inspection, Kind, Looked, Mix, Parts, Prepared, Sink, User, Values,
+    decimal,
 };
 use crate::request::BadRequest;
 use crate::{Judged, Redirect};
@@ -93,8 +94,7 @@ pub(super) struct Filling {
     /// Of requests that are not begun yet.
     pub(super) known: Values,
     caches: Caches,
-    /// Answers of each kind so far.
-    answers: Vec<u64>,
+    pub(super) looked: Looked,
     /// Bytes of each kind's requests that were written so far.
     written: Vec<Cell<u64>>,
     /// By how much each longer form is longer: a line of the head.
@@ -110,7 +110,7 @@ impl Filling {
         Filling {
             known: Values::clone(&ready.prepared.known),
             caches: Caches::of(&ready.prepared.looks),
-            answers: vec![0; ready.kinds.len()],
+            looked: Looked::none(ready.kinds.len()),
             written: vec![Cell::new(0); ready.kinds.len()],
             paddings: std::iter::once(Vec::new())
                 .chain(paddings.iter().map(line))
@@ -289,7 +289,7 @@ impl Asked {
     #[cold]
     pub(super) fn take_head(
         &mut self,
-        filling: &mut Filling,
+        filling: &Filling,
         status: u16,
         is_coded: bool,
         head: &[u8],
@@ -297,14 +297,13 @@ impl Asked {
         let Some(Asking { ask, .. }) = self.in_flight.front() else {
             return;
         };
-        let looks = &filling.ready.prepared.looks;
-        let nth = &mut filling.answers[usize::from(ask.kind)];
+        let (looks, looked) = (&filling.ready.prepared.looks, &filling.looked);
         self.inspection
-            .begin(looks, ask.kind, status, is_coded, *nth);
-        *nth += 1;
+            .begin(looks, looked, ask.kind, status, is_coded);
         if !looks.need_fields(ask.kind) {
             return;
         }
+        let since = self.inspection.since(looked);
         // While its request is not written its user must not change: the rest would be other bytes.
         let is_written = self.unwritten < self.in_flight.len();
         let lines = head.split(|byte| *byte == b'\n').skip(1);
@@ -327,12 +326,14 @@ impl Asked {
             } = self;
             filling.ready.prepared.follow(*ask, known, user, inspection);
         }
+        self.inspection.took(looked, since);
     }
 
     #[inline]
     pub(super) fn take_body(&mut self, filling: &Filling, piece: &[u8]) {
         if self.inspection.is_on() {
-            self.inspection.piece(&filling.ready.prepared.looks, piece);
+            let looks = &filling.ready.prepared.looks;
+            self.inspection.piece(looks, &filling.looked, piece);
         }
     }
 
@@ -348,9 +349,9 @@ impl Asked {
         if !self.inspection.is_on() {
             return (Judged::ByStatus, None);
         }
-        let looks = &filling.ready.prepared.looks;
-        self.inspection
-            .end(looks, &mut filling.caches, &mut self.user, body_bytes)
+        let (looks, looked) = (&filling.ready.prepared.looks, &filling.looked);
+        let (caches, user) = (&mut filling.caches, &mut self.user);
+        self.inspection.end(looks, looked, caches, user, body_bytes)
     }
 
     /// The oldest request has failed.

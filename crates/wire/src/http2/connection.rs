@@ -19,7 +19,7 @@ use super::settings::PeerSettings;
 use super::shared::Shared;
 use super::streams::{Line, Resets, Streams};
 use super::transmit::HeadTable;
-use crate::mix::{Ask, Values};
+use crate::mix::{Ask, LookedInto, Values};
 use crate::{Answer, Judged, Outcome, Transmit, Wire, WireError};
 
 /// The client's end of one HTTP/2 connection.
@@ -169,6 +169,17 @@ impl Wire for Http2 {
     fn sent_bytes(shared: &Shared, kind: u16, _sent: u64) -> u64 {
         let filling = shared.filling.as_ref();
         filling.map_or(0, |filling| filling.written(kind))
+    }
+
+    fn time_looks(shared: &mut Shared, clock: fn() -> u64) {
+        if let Some(filling) = &mut shared.filling {
+            filling.looked.by(clock);
+        }
+    }
+
+    fn looked_into(shared: &Shared, kind: u16) -> LookedInto {
+        let filling = shared.filling.as_ref();
+        filling.map_or(LookedInto::default(), |filling| filling.looked.of(kind))
     }
 
     #[inline]

@@ -15,7 +15,8 @@ use super::request;
 use super::shared::REQUEST_LIST_BYTES_MAX;
 use crate::grpc::{self, Calls};
 use crate::mix::{
-    Ask, Caches, Filler, Inspection, Kind, Mix, Parts, Prepared, Sink, Text, User, Values, decimal,
+    Ask, Caches, Filler, Inspection, Kind, Looked, Mix, Parts, Prepared, Sink, Text, User, Values,
+    decimal,
 };
 use crate::request::BadRequest;
 use crate::{Judged, Redirect};
@@ -223,8 +224,7 @@ pub(super) struct Filling {
     /// Of requests that are not begun yet.
     pub(super) known: Values,
     caches: Caches,
-    /// Answers of each kind so far.
-    answers: Vec<u64>,
+    pub(super) looked: Looked,
     /// Bytes of the frames of each kind's requests that were written so far.
     written: Vec<Cell<u64>>,
     /// Of the head that came last, where they are looked into.
@@ -236,7 +236,7 @@ impl Filling {
         Filling {
             known: Values::clone(&ready.prepared.known),
             caches: Caches::of(&ready.prepared.looks),
-            answers: vec![0; ready.kinds.len()],
+            looked: Looked::none(ready.kinds.len()),
             written: vec![Cell::new(0); ready.kinds.len()],
             fields: Fields::with_room(ready.needs_fields()),
             ready: Arc::clone(ready),
@@ -459,18 +459,17 @@ impl OfUser {
     /// The final head of an answer, whose request is sent whole or not.
     pub(super) fn take_head(
         &mut self,
-        filling: &mut Filling,
+        filling: &Filling,
         (slot, ask, is_sent): (u32, Ask, bool),
         status: u16,
         is_coded: bool,
     ) {
-        let looks = &filling.ready.prepared.looks;
+        let (looks, looked) = (&filling.ready.prepared.looks, &filling.looked);
         if looks.look_into(ask.kind) {
-            let nth = &mut filling.answers[usize::from(ask.kind)];
             let OfStream { inspection, known } = &mut self.streams[slot as usize];
-            inspection.begin(looks, ask.kind, status, is_coded, *nth);
-            *nth += 1;
+            inspection.begin(looks, looked, ask.kind, status, is_coded);
             if looks.need_fields(ask.kind) {
+                let since = inspection.since(looked);
                 for (name, value) in filling.fields.all() {
                     let value = value.trim_ascii();
                     // While its request is not sent its user must not change: the rest would be other bytes.
@@ -486,15 +485,16 @@ impl OfUser {
                     let prepared = &filling.ready.prepared;
                     prepared.follow(ask, known, &mut self.user, inspection);
                 }
+                inspection.took(looked, since);
             }
         }
     }
 
     #[inline]
     pub(super) fn take_body(&mut self, filling: &Filling, slot: u32, piece: &[u8]) {
-        self.streams[slot as usize]
-            .inspection
-            .piece(&filling.ready.prepared.looks, piece);
+        let (looks, looked) = (&filling.ready.prepared.looks, &filling.looked);
+        let inspection = &mut self.streams[slot as usize].inspection;
+        inspection.piece(looks, looked, piece);
     }
 
     /// An answer is whole, with so long a body: what it is worth, and whether the next follows its redirect.
@@ -509,8 +509,9 @@ impl OfUser {
         if !inspection.is_on() {
             return (Judged::ByStatus, None);
         }
-        let looks = &filling.ready.prepared.looks;
-        inspection.end(looks, &mut filling.caches, &mut self.user, body_bytes)
+        let (looks, looked) = (&filling.ready.prepared.looks, &filling.looked);
+        let (caches, user) = (&mut filling.caches, &mut self.user);
+        inspection.end(looks, looked, caches, user, body_bytes)
     }
 
     /// A request has failed, or was given up.

@@ -15,6 +15,7 @@ use regex_automata::util::captures::Captures;
 use super::expect::{Check, Expect, Follow, JsonIs, Source, Take};
 use super::field::{FieldPath, Raw};
 use super::json::{Found, Pointer, unescape};
+use super::looked::Looked;
 use super::user::{User, put};
 use super::{LOOKED_INTO_BYTES_MAX, Mix, TAKEN_BYTES_MAX};
 use crate::{Judged, Redirect, WireError};
@@ -223,6 +224,9 @@ pub(crate) struct Inspection {
     is_on: bool,
     /// Whether the checks are held against it.
     is_checked: bool,
+    /// Whether it is measured how long that takes; so long so far.
+    is_timed: bool,
+    took_ns: u64,
     is_coded: bool,
     redirects: Option<Redirect>,
     /// It says where that leads.
@@ -262,15 +266,18 @@ impl Inspection {
         self.body.clear();
     }
 
-    /// The head of an answer has come. `nth`: which of the kind's answers it is.
+    /// The head of an answer has come.
     pub(crate) fn begin(
         &mut self,
         looks: &Looks,
+        looked: &Looked,
         kind: u16,
         status: u16,
         is_coded: bool,
-        nth: u64,
     ) {
+        let (nth, is_timed) = looked.begin(kind);
+        self.is_timed = is_timed;
+        self.took_ns = 0;
         let look = &looks.kinds[usize::from(kind)];
         self.kind = kind;
         self.is_on = !look.expect.is_nothing();
@@ -301,6 +308,20 @@ impl Inspection {
                     self.bad = Some(WireError::CheckStatus);
                 }
             }
+        }
+    }
+
+    /// Before a part of the answer is looked into: the time, where that is measured.
+    #[inline]
+    pub(crate) fn since(&self, looked: &Looked) -> u64 {
+        if self.is_timed { looked.now_ns() } else { 0 }
+    }
+
+    /// A part of it was looked into since then.
+    #[inline]
+    pub(crate) fn took(&mut self, looked: &Looked, since_ns: u64) {
+        if self.is_timed {
+            self.took_ns += looked.now_ns() - since_ns;
         }
     }
 
@@ -391,15 +412,34 @@ impl Inspection {
 
     /// A piece of its body.
     #[inline]
-    pub(crate) fn piece(&mut self, looks: &Looks, piece: &[u8]) {
+    pub(crate) fn piece(&mut self, looks: &Looks, looked: &Looked, piece: &[u8]) {
         if self.is_on && looks.kinds[usize::from(self.kind)].needs_body {
+            let since = self.since(looked);
             let room = self.body.capacity().min(LOOKED_INTO_BYTES_MAX) - self.body.len();
             self.body.extend_from_slice(&piece[..piece.len().min(room)]);
+            self.took(looked, since);
         }
     }
 
     /// The answer is whole: what it is worth, and whether the next step follows its redirect.
     pub(crate) fn end(
+        &mut self,
+        looks: &Looks,
+        looked: &Looked,
+        caches: &mut Caches,
+        user: &mut User,
+        body_bytes: u64,
+    ) -> (Judged, Option<Redirect>) {
+        let since = self.since(looked);
+        let judged = self.judge(looks, caches, user, body_bytes);
+        self.took(looked, since);
+        if self.is_timed {
+            looked.took(self.kind, self.took_ns);
+        }
+        judged
+    }
+
+    fn judge(
         &mut self,
         looks: &Looks,
         caches: &mut Caches,

@@ -23,6 +23,7 @@ mod field;
 mod inspect;
 mod json;
 mod known;
+mod looked;
 mod prepared;
 mod scalar;
 mod table;
@@ -35,6 +36,7 @@ pub use expect::{Check, Expect, Follow, JsonIs, Source, Take};
 pub use field::{FieldPath, FieldStep, Key, Which};
 pub(crate) use inspect::{Caches, Inspection};
 pub use known::{Known, Values};
+pub(crate) use looked::Looked;
 pub(crate) use prepared::{Filler, Parts, Prepared};
 pub use scalar::{Scalar, WireType};
 pub use table::{Cells, Order, Row, Table};
@@ -65,6 +67,17 @@ pub enum Protocol {
     Http2,
     /// gRPC.
     Grpc,
+}
+
+/// Answers that were looked into, and what that took, measured of some of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LookedInto {
+    /// So many.
+    pub answers: u64,
+    /// Of so many it was measured.
+    pub timed: u64,
+    /// All of those together took so long, in nanoseconds.
+    pub timed_ns: u64,
 }
 
 /// What users send.

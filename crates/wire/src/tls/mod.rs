@@ -27,7 +27,7 @@ use rustls::unbuffered::{
     UnbufferedStatus,
 };
 
-use crate::mix::{Ask, Values};
+use crate::mix::{Ask, LookedInto, Values};
 use crate::{Outcome, Transmit, Wire, WireError};
 
 /// Room for what a handshake and its alerts send: a key share, perhaps a chain of
@@ -333,6 +333,14 @@ impl<W: Wire> Wire for Tls<W> {
     /// Before they are encrypted, as those of answers are counted.
     fn sent_bytes(shared: &Self::Shared, kind: u16, sent: u64) -> u64 {
         W::sent_bytes(&shared.inner, kind, sent)
+    }
+
+    fn time_looks(shared: &mut Self::Shared, clock: fn() -> u64) {
+        W::time_looks(&mut shared.inner, clock);
+    }
+
+    fn looked_into(shared: &Self::Shared, kind: u16) -> LookedInto {
+        W::looked_into(&shared.inner, kind)
     }
 
     fn is_ready(&self) -> bool {

@@ -144,6 +144,7 @@ impl StepView {
                 .into_iter()
                 .chain(requests::interference(step))
                 .chain(requests::functions(step))
+                .chain(requests::looks(step))
                 .collect(),
             clients_have_links: clients::has_links(&clients),
             clients,
