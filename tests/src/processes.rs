@@ -82,12 +82,12 @@ pub fn own_ip() -> Option<IpAddr> {
     Some(socket.local_addr().expect("an address").ip())
 }
 
-/// Waits until something is so, for 20 seconds at the most.
+/// Waits until something is so, for a minute at the most: what does not come then does not come.
 #[track_caller]
 pub fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let since = Instant::now();
     while !is_so() {
-        assert!(since.elapsed() < Duration::from_secs(20), "no {what}");
+        assert!(since.elapsed() < Duration::from_secs(60), "no {what}");
         sleep(Duration::from_millis(20));
     }
 }

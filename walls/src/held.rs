@@ -2,8 +2,9 @@
 //! method that is marked by it.
 //!
 //! ```text
-//!   alone, at the wall: answered X times a second ─► one takes 1/X of it
-//!   in the mix: answered M times a second         ─► M · 1/X of each second is its share
+//!   alone, at the wall: answered X times a second ─► one takes e = 1/X of it
+//!   in the mix: one of whatever comes takes m, and p of all are this one ─► one of the others takes o = (m − p·e) / (1 − p)
+//!   its share by its weight w                     ─► w·e / (w·e + (1 − w)·o)
 //! ```
 //!
 //! Where the load generator has the wall's processor too, what it uses is taken off both.
@@ -61,8 +62,18 @@ pub struct Turn {
     client_ns: Option<f64>,
     /// CPU time of the server for one.
     pub(crate) server_ns: Option<f64>,
-    /// Answers per second to each request of a mix.
-    kinds: Vec<(String, f64)>,
+    /// Requests of a mix.
+    kinds: Vec<OfMix>,
+}
+
+/// One request of a mix that was held.
+#[derive(Debug, Clone, PartialEq)]
+struct OfMix {
+    name: String,
+    /// Its part of all answers.
+    part: f64,
+    /// Its part by its weight: what is drawn by chance is not just that.
+    weight: f64,
 }
 
 /// A mix, and each of its requests alone, turn by turn.
@@ -119,9 +130,12 @@ impl Turns {
         };
         let one = |((name, _), alone): (&(&str, _), &Vec<Turn>)| {
             let shares = self.mix.iter().zip(alone).map(|(mix, alone)| {
-                let of_mix = mix.kinds.iter().find(|(kind, _)| kind == name);
-                let (_, rate) = of_mix.ok_or_else(|| format!("the mix has no {name}"))?;
-                Ok(rate / mix.rate * each_ns(alone) / each_ns(mix))
+                let of_mix = mix.kinds.iter().find(|kind| kind.name == *name);
+                let of_mix = of_mix.ok_or_else(|| format!("the mix has no {name}"))?;
+                let OfMix { part, weight, .. } = of_mix;
+                let other_ns = (each_ns(mix) - part * each_ns(alone)) / (1.0 - part);
+                let own_ns = weight * each_ns(alone);
+                Ok(own_ns / (own_ns + (1.0 - weight) * other_ns))
             });
             Ok(Held {
                 name: (*name).to_owned(),
@@ -149,14 +163,17 @@ fn turn(apparatus: &Apparatus, scenario: &Scenario, seed: u64) -> Result<Turn, S
         .map_err(|error| format!("what run printed is no record: {error}"))?;
     let step = record.steps.last().ok_or("the record has no step")?;
     let cost = wallfinder_judge::cost::per_answer(step);
-    let kinds = step.requests.iter();
+    let weights: u32 = step.requests.iter().map(|kind| kind.weight).sum();
+    let kinds = step.requests.iter().map(|kind| OfMix {
+        name: kind.name.clone(),
+        part: kind.throughput / step.throughput,
+        weight: f64::from(kind.weight) / f64::from(weights),
+    });
     Ok(Turn {
         rate: step.throughput,
         client_ns: cost.client_cpu_ns,
         server_ns: cost.server_cpu_ns,
-        kinds: kinds
-            .map(|kind| (kind.name.clone(), kind.throughput))
-            .collect(),
+        kinds: kinds.collect(),
     })
 }
 
@@ -165,8 +182,13 @@ mod tests {
     use super::*;
     use crate::suite::scenarios;
 
-    fn turn(rate: f64, kinds: &[(&str, f64)]) -> Turn {
-        let kinds = kinds.iter().map(|(name, rate)| ((*name).to_owned(), *rate));
+    /// `kinds`: of so many of the answers, and by such a weight.
+    fn turn(rate: f64, kinds: &[(&str, f64, f64)]) -> Turn {
+        let kinds = kinds.iter().map(|(name, part, weight)| OfMix {
+            name: (*name).to_owned(),
+            part: *part,
+            weight: *weight,
+        });
         Turn {
             rate,
             client_ns: Some(10_000.0),
@@ -186,7 +208,7 @@ mod tests {
     fn a_share_is_what_one_takes_alone_as_often_as_it_is_answered_in_the_mix() {
         let scenario = scenarios().find(|it| it.name == "routes-lock").unwrap();
         let turns = Turns {
-            mix: vec![turn(4_600.0, &[("write", 920.0), ("compute", 3_680.0)])],
+            mix: vec![turn(4_600.0, &[("write", 0.2, 0.2)])],
             alone: vec![vec![turn(960.0, &[])]],
         };
         let told = turns.told(scenario).unwrap();
@@ -194,19 +216,27 @@ mod tests {
         assert!((told[0].each_ns[0] - 1e9 / 960.0).abs() < 1e-3);
         assert!((told[0].shares[0] - 920.0 / 960.0).abs() < 1e-12);
         let other = Turns {
-            mix: vec![turn(4_600.0, &[("read", 920.0)])],
+            mix: vec![turn(4_600.0, &[("read", 0.2, 0.2)])],
             ..turns
         };
         assert_eq!(other.told(scenario).unwrap_err(), "the mix has no write");
         // Of a millisecond on a processor that the load generator has too, 10 µs are its own.
         let behind = scenarios().find(|it| it.name == "routes-backend").unwrap();
         let turns = Turns {
-            mix: vec![turn(2_000.0, &[("report", 400.0)])],
+            mix: vec![turn(2_000.0, &[("report", 0.2, 0.2)])],
             alone: vec![vec![turn(1_000.0, &[])]],
         };
         let told = turns.told(behind).unwrap();
         assert!((told[0].each_ns[0] - 990_000.0).abs() < 1e-3);
         assert!((told[0].shares[0] - 0.2 * 990.0 / 490.0).abs() < 1e-12);
+        // By chance one in four came in place of one in five: others take 50 ns each.
+        let one = |ns: f64, kinds: &[(&str, f64, f64)]| turn(1e9 / ns, kinds);
+        let turns = Turns {
+            mix: vec![one(62.5, &[("write", 0.25, 0.2)])],
+            alone: vec![vec![one(100.0, &[])]],
+        };
+        let told = turns.told(scenario).unwrap();
+        assert!((told[0].shares[0] - 1.0 / 3.0).abs() < 1e-12);
     }
 
     #[test]

@@ -38,6 +38,10 @@ use linear::{Among, Estimate, Fit, Pair, SPARE_MIN, Who, Windows};
 /// How often chance has kinds come upon each other in another way than was found, where that is told as well.
 const OTHER_WAY_MAX: f64 = 0.01;
 
+/// So many requests take that many times what one takes only to this part of it: beside others it is a little more, or less,
+/// than alone. However many windows there are, no interval is narrower.
+const STRAIGHT_TO: f64 = 0.02;
+
 /// What is told apart: a request alone, or all steps of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
@@ -378,15 +382,16 @@ fn cost(fit: &Fit, kind: usize, own: &[f64]) -> Cost {
     spread(fit.each(who, own), fit.share(who, own), t)
 }
 
-/// Both with their intervals, which are `t` times the errors either way.
+/// Both with their intervals, which are `t` times the errors either way and what lines that are not straight allow.
 fn spread(each: Estimate, share: Estimate, t: f64) -> Cost {
+    let half = |of: &Estimate| (t * of.error).hypot(STRAIGHT_TO * of.value);
     Cost {
         each: each.value,
-        low: each.value - t * each.error,
-        high: each.value + t * each.error,
+        low: each.value - half(&each),
+        high: each.value + half(&each),
         share: share.value,
-        share_low: share.value - t * share.error,
-        share_high: share.value + t * share.error,
+        share_low: share.value - half(&share),
+        share_high: share.value + half(&share),
     }
 }
 
@@ -609,11 +614,15 @@ mod tests {
         for _ in 0..400 {
             let windows = measured(&costs_ns, &weights, 0.02, &mut random);
             let found = of_server(&windows, &weights).expect("they tell");
+            // These lines are straight: what is allowed for others is taken off again.
+            let is_held = |value: f64, high: f64, truth: f64| {
+                let half = ((high - value).powi(2) - (STRAIGHT_TO * value).powi(2)).sqrt();
+                usize::from((truth - value).abs() <= half)
+            };
             for ((found, cost), weight) in found.iter().zip(costs_ns).zip(weights) {
                 all += 1;
-                costs_held += usize::from((found.low..=found.high).contains(&cost));
-                let share = cost * weight / whole;
-                shares_held += usize::from((found.share_low..=found.share_high).contains(&share));
+                costs_held += is_held(found.each, found.high, cost);
+                shares_held += is_held(found.share, found.share_high, cost * weight / whole);
             }
         }
         for held in [costs_held, shares_held] {
@@ -680,7 +689,8 @@ mod tests {
         }
         let found = of_server(&windows, &weights).expect("they tell");
         assert!((found[1].share - 100.0 / 190.0).abs() < 0.01, "{found:?}");
-        assert!(found[1].share_high - found[1].share_low < 0.02, "{found:?}");
+        let half = (found[1].share_high - found[1].share_low) / 2.0;
+        assert!(half < 1.5 * STRAIGHT_TO * found[1].share, "{found:?}");
     }
 
     #[test]
