@@ -14,7 +14,7 @@ const DEPTH_MAX: u32 = 8;
 /// Runs by their process, and the tests that started them.
 static RUNS: LazyLock<Mutex<HashMap<u32, String>>> = LazyLock::new(Mutex::default);
 
-/// What failed tests have left behind: that is their failure, and not that of whoever looks afterwards.
+/// What stood without its process when a test failed: that is its failure, and not that of whoever looks afterwards.
 static LEFT: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// This thread, which bears the name of its test, started a run.
@@ -30,7 +30,7 @@ pub(crate) fn started(pid: u32) {
 pub(crate) fn over() {
     if thread::panicking() {
         let mut left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);
-        left.extend(tagged());
+        left.extend(tagged().into_iter().filter(|thing| owner(thing).is_none()));
     }
     let mut runs = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
     let name = thread::current().name().map(str::to_owned);
@@ -65,12 +65,7 @@ fn tagged() -> Vec<String> {
 /// Whether the run whose tag this bears, `wf-PID-START`, is another test's, or lives, and not in our session. What a
 /// test has left behind stays in it.
 fn is_somebody_elses(thing: &str) -> bool {
-    let tag = || {
-        let (_, tag) = thing.rsplit_once("wf-")?;
-        let mut parts = tag.split(['-', '.']);
-        Some((parts.next()?, parts.next()?))
-    };
-    let Some((pid, start)) = tag() else {
+    let Some((pid, _)) = tag(thing) else {
         return false;
     };
     let runs = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -78,10 +73,21 @@ fn is_somebody_elses(thing: &str) -> bool {
     if test.is_some_and(|test| Some(test.as_str()) != thread::current().name()) {
         return true;
     }
-    let is_its = |owner: &Process| u64::from_str_radix(start, 16) == Ok(owner.start);
     let ours = process("self").map(|process| process.session);
-    let owner = process(pid).filter(is_its);
-    owner.is_some_and(|owner| Some(owner.session) != ours)
+    owner(thing).is_some_and(|owner| Some(owner.session) != ours)
+}
+
+/// The process that a thing's tag names, and when it began.
+fn tag(thing: &str) -> Option<(&str, &str)> {
+    let (_, tag) = thing.rsplit_once("wf-")?;
+    let mut parts = tag.split(['-', '.']);
+    Some((parts.next()?, parts.next()?))
+}
+
+/// That process, where it lives.
+fn owner(thing: &str) -> Option<Process> {
+    let (pid, start) = tag(thing)?;
+    process(pid).filter(|owner| u64::from_str_radix(start, 16) == Ok(owner.start))
 }
 
 struct Process {

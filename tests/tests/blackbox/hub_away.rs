@@ -398,6 +398,15 @@ fn a_cluster_that_loses_each_of_its_servers_in_turn_loses_no_request() {
     });
     let server = Counting::start(own);
     let creds = format!("{}/controller.json", hub.dir());
+    // Each of them knows of both only once they have found each other.
+    for member in servers.split(',') {
+        until("agents at each server", || {
+            let args = ["hosts", "--nats", member, "--creds", &creds];
+            let said = hub.place.run(&args).out;
+            let is_there = |name: &str| said.lines().any(|line| line.starts_with(name));
+            is_there("c1 ") && is_there("c2 ")
+        });
+    }
     let running = load(
         &hub,
         &server,

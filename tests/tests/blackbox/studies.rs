@@ -505,8 +505,13 @@ fn the_study_of_the_lock_finds_it_by_name() {
     if std::thread::available_parallelism().map_or(1, usize::from) < 2 {
         return skip("a lock needs two processors that want it");
     }
-    let place = Place::new();
-    let record = smoke(&place, "lock");
+    // Where others have one of the two, it may be that nobody waits: in one of three runs both are its own.
+    let mut records = (0..3).map(|_| smoke(&Place::new(), "lock"));
+    let somebody_waits = |record: &Value| {
+        let before = of_group(record, "before");
+        before.iter().any(|step| !waits(step).is_empty())
+    };
+    let record = records.find(somebody_waits).expect("somebody waits");
     is_whole(&record, include_str!("../../../studies/lock.toml"));
     let before = of_group(&record, "before");
     assert_eq!(before.len(), 2);
