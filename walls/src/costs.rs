@@ -5,7 +5,6 @@ use wallfinder_model::record::{Cost, Costs};
 use crate::found::Found;
 use crate::held::{Held, Mean};
 use crate::scenario::{Check, Expect, Of, Scenario};
-use crate::score::Outcome;
 
 /// A cost is near the truth where it is off by no more than this part of it.
 const NEAR: f64 = 0.1;
@@ -117,6 +116,9 @@ fn measured(check: &Check, held: &[Held]) -> Option<Mean> {
     }
 }
 
+/// What a run found, and what was measured beside it.
+pub type Run<'o> = (Option<&'o Found>, &'o [Held]);
+
 /// How near what was told of costs came to what they are, of one scenario or of all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CostsTold {
@@ -136,8 +138,8 @@ pub struct CostsTold {
 
 impl CostsTold {
     /// Of each scenario of which costs are known, and of all where those are several. Scenarios come with their runs.
-    pub fn all<'o>(runs: impl IntoIterator<Item = (&'o str, Vec<&'o Outcome>)>) -> Vec<CostsTold> {
-        let of = |(name, runs): (&str, Vec<&Outcome>)| {
+    pub fn all<'o>(runs: impl IntoIterator<Item = (&'o str, Vec<Run<'o>>)>) -> Vec<CostsTold> {
+        let of = |(name, runs): (&str, Vec<Run<'_>>)| {
             let scenario = crate::suite::scenarios().find(|it| it.name == name)?;
             CostsTold::of(scenario, &runs)
         };
@@ -156,17 +158,13 @@ impl CostsTold {
         all
     }
 
-    fn of(scenario: &Scenario, runs: &[&Outcome]) -> Option<CostsTold> {
+    fn of(scenario: &Scenario, runs: &[Run<'_>]) -> Option<CostsTold> {
         let Expect::Wall { checks, .. } = scenario.expect else {
             return None;
         };
         let checks: Vec<&Check> = checks.iter().filter(|check| is_estimated(check)).collect();
-        let of_run = |run: &&Outcome| {
-            let found = run.found.as_ref().ok();
-            let of_check = |check: &&Check| {
-                let told = told(check, found?)?;
-                Some((told, measured(check, &run.held)))
-            };
+        let of_run = |(found, held): &Run<'_>| {
+            let of_check = |check: &&Check| Some((told(check, (*found)?)?, measured(check, held)));
             checks.iter().filter_map(of_check).collect::<Vec<_>>()
         };
         let all: Vec<(Estimate, Option<Mean>)> = runs.iter().flat_map(of_run).collect();

@@ -239,6 +239,15 @@ fn by_scenario<'o>(
     all
 }
 
+/// What each run of each scenario found, and what was measured beside it.
+fn told_by_scenario(outcomes: &[Outcome]) -> impl Iterator<Item = (&str, Vec<costs::Run<'_>>)> {
+    by_scenario(outcomes).into_iter().map(|(name, runs)| {
+        let told = runs.into_iter();
+        let told = told.map(|run| (run.found.as_ref().ok(), run.held.as_slice()));
+        (name, told.collect())
+    })
+}
+
 /// Whether what came is within the interval of what was told.
 fn half_held(scenario: &Scenario, found: &Found, outcome: &Outcome) -> Option<bool> {
     let Told::Half(name) = scenario.lift?.told else {
@@ -462,7 +471,7 @@ impl Score {
             next_told: errors.len(),
             next_rmse: (!errors.is_empty()).then(|| mean_square.sqrt()),
             what_if: WhatIf::all(&halves),
-            costs: CostsTold::all(by_scenario(outcomes)),
+            costs: CostsTold::all(told_by_scenario(outcomes)),
             repeats: Repeats::of(outcomes),
             slow: count(&|outcome| outcome.seconds > within.as_secs_f64()),
         }

@@ -365,7 +365,7 @@ fn spent(name: &str, functions: &[FunctionCost]) -> String {
     format!("Of the server's CPU time for {name}, {}.", parts.join(", "))
 }
 
-/// What looking into their answers takes of the load generator, as far as it was measured; of those named first it takes most.
+/// What looking into answers takes of the load generator: those that take most are named.
 pub(crate) fn looks(step: &Step) -> Option<String> {
     looks_of(&step.requests, step.window_ns)
 }
