@@ -10,6 +10,7 @@
 //! Where the load generator has the wall's processor too, what it uses is taken off both.
 
 use serde::{Deserialize, Serialize};
+use wallfinder_judge::rounds::mean_95;
 use wallfinder_model::Record;
 
 use crate::find::{Apparatus, CLIENT_CPU};
@@ -18,8 +19,6 @@ use crate::scenario::{Scenario, Server};
 /// How often all are held in turn, before a mix is squeezed and behind it; each for so long.
 const TURNS: usize = 3;
 const TURN_LASTS: &str = "2s";
-/// Student's t of 95 % for twice as many.
-const T_95: f64 = 2.571;
 
 /// A mean with half of its 95 % interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,10 +33,7 @@ impl Mean {
     /// Of what came in all turns.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Mean {
         let values: Vec<f64> = values.into_iter().collect();
-        let n = values.len() as f64;
-        let value = values.iter().sum::<f64>() / n;
-        let squares: f64 = values.iter().map(|one| (one - value).powi(2)).sum();
-        let half = T_95 * (squares / (n - 1.0) / n).sqrt();
+        let (value, half) = mean_95(&values);
         Mean { value, half }
     }
 }
@@ -201,7 +197,8 @@ mod tests {
     fn a_mean_of_six_has_its_interval() {
         let found = Mean::of([9.0, 10.0, 11.0, 10.0, 10.0, 10.0]);
         assert_eq!(found.value, 10.0);
-        assert!((found.half - T_95 * (2.0_f64 / 5.0 / 6.0).sqrt()).abs() < 1e-12);
+        let t_95 = 2.570_581_835_636_314;
+        assert!((found.half - t_95 * (2.0_f64 / 5.0 / 6.0).sqrt()).abs() < 1e-12);
     }
 
     #[test]

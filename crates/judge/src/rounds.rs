@@ -13,6 +13,7 @@ use crate::compare::RatioInterval;
 use crate::student;
 
 pub use crate::finite::median;
+pub use crate::student::mean_95;
 
 /// A step counts as disturbed where others used so much of each of a side's processors, and these
 /// were so busy.

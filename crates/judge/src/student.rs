@@ -12,7 +12,7 @@ pub(crate) fn t_95(degrees: usize) -> f64 {
 }
 
 /// The mean of values, and half of its 95 % interval; that is no number for a single one.
-pub(crate) fn mean_95(values: &[f64]) -> (f64, f64) {
+pub fn mean_95(values: &[f64]) -> (f64, f64) {
     let n = values.len() as f64;
     let mean = values.iter().sum::<f64>() / n;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();

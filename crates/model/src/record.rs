@@ -538,6 +538,15 @@ impl Looked {
         }
     }
 
+    /// What came since an earlier count.
+    pub fn since(self, earlier: Looked) -> Looked {
+        Looked {
+            answers: self.answers - earlier.answers,
+            timed: self.timed - earlier.timed,
+            timed_ns: self.timed_ns - earlier.timed_ns,
+        }
+    }
+
     /// What one takes in the mean, in nanoseconds; 0 where none was measured.
     pub fn each_ns(self) -> f64 {
         self.timed_ns as f64 / self.timed.max(1) as f64

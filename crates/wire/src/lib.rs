@@ -52,7 +52,7 @@ pub mod tls;
 pub use content::Decode;
 pub use exchange::Exchange;
 use http2::ErrorCode;
-use mix::{Ask, LookedInto, Values};
+use mix::{Ask, Looked, Values};
 pub use request::{BadRequest, Request};
 
 /// Why a peer's bytes could not be taken as a good answer. `Copy`, and an index into
@@ -487,15 +487,10 @@ pub trait Wire: Sized {
         0
     }
 
-    /// From now on it is measured of some answers how long looking into them takes, by this clock of nanoseconds.
-    fn time_looks(shared: &mut Self::Shared, clock: fn() -> u64) {
-        let _ = (shared, clock);
-    }
-
-    /// Answers to a kind that were looked into so far.
-    fn looked_into(shared: &Self::Shared, kind: u16) -> LookedInto {
-        let _ = (shared, kind);
-        LookedInto::default()
+    /// Answers that were looked into so far, where any may be.
+    fn looked(shared: &Self::Shared) -> Option<&Looked> {
+        let _ = shared;
+        None
     }
 
     /// How many more requests may be issued now.

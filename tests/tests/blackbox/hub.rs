@@ -119,6 +119,15 @@ impl Hub {
     }
 }
 
+/// Whether a list of hosts has all of these.
+pub(crate) fn are_listed(said: &str, names: &[&str]) -> bool {
+    let is_listed = |name: &&str| {
+        said.lines()
+            .any(|line| line.starts_with(&format!("{name}  ")))
+    };
+    names.iter().all(is_listed)
+}
+
 pub(crate) fn send(pid: u32, signal: Signal) {
     let pid = Pid::from_raw(i32::try_from(pid).expect("a pid")).expect("a pid");
     kill_process(pid, signal).expect("it is there");
@@ -540,9 +549,7 @@ impl Joined {
     /// Both are at the hub.
     pub(crate) fn wait_for_both(&self) {
         until("agents", || {
-            let said = self.hub.run(&["hosts"]).out;
-            let is_there = |name: &str| said.lines().any(|line| line.starts_with(name));
-            is_there("db  ") && is_there("c  ")
+            are_listed(&self.hub.run(&["hosts"]).out, &["db", "c"])
         });
     }
 

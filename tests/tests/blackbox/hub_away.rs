@@ -20,7 +20,7 @@ use wallfinder_tests::{
 };
 
 use crate::hosts::WAITS;
-use crate::hub::{BY_RATE, Hub, Joined, send};
+use crate::hub::{BY_RATE, Hub, Joined, are_listed, send};
 
 const LIMIT: Duration = Duration::from_secs(120);
 /// Longer than any lease, and shorter than a session lasts without its hub.
@@ -402,9 +402,7 @@ fn a_cluster_that_loses_each_of_its_servers_in_turn_loses_no_request() {
     for member in servers.split(',') {
         until("agents at each server", || {
             let args = ["hosts", "--nats", member, "--creds", &creds];
-            let said = hub.place.run(&args).out;
-            let is_there = |name: &str| said.lines().any(|line| line.starts_with(name));
-            is_there("c1 ") && is_there("c2 ")
+            are_listed(&hub.place.run(&args).out, &["c1", "c2"])
         });
     }
     let running = load(

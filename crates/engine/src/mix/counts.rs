@@ -1,7 +1,7 @@
 //! What became of each kind of request, and of each kind of session.
 
 use wallfinder_model::record::{Looked, RequestKind, SessionKind};
-use wallfinder_wire::mix::{Flow, Kind, LookedInto};
+use wallfinder_wire::mix::{Flow, Kind};
 
 use crate::counters::{CLASSES, Class, Counters};
 use crate::histogram::Latencies;
@@ -22,7 +22,7 @@ pub(crate) struct KindCounts {
     /// Bytes of requests on the wire, as its wire counts them: up to date in reports.
     pub(crate) sent_bytes: u64,
     /// Answers that were looked into, likewise.
-    pub(crate) looked: LookedInto,
+    pub(crate) looked: Looked,
 }
 
 impl Default for KindCounts {
@@ -34,7 +34,7 @@ impl Default for KindCounts {
             body_bytes: 0,
             wire_bytes: 0,
             sent_bytes: 0,
-            looked: LookedInto::default(),
+            looked: Looked::default(),
         }
     }
 }
@@ -55,11 +55,7 @@ impl KindCounts {
             wire_bytes: self.wire_bytes - earlier.wire_bytes,
             // Where they go by the requests sent, they shrink with those.
             sent_bytes: self.sent_bytes.saturating_sub(earlier.sent_bytes),
-            looked: LookedInto {
-                answers: self.looked.answers - earlier.looked.answers,
-                timed: self.looked.timed - earlier.looked.timed,
-                timed_ns: self.looked.timed_ns - earlier.looked.timed_ns,
-            },
+            looked: self.looked.since(earlier.looked),
         }
     }
 
@@ -72,9 +68,7 @@ impl KindCounts {
         self.body_bytes += other.body_bytes;
         self.wire_bytes += other.wire_bytes;
         self.sent_bytes += other.sent_bytes;
-        self.looked.answers += other.looked.answers;
-        self.looked.timed += other.looked.timed;
-        self.looked.timed_ns += other.looked.timed_ns;
+        self.looked = self.looked.and(other.looked);
     }
 
     /// A request failed.
@@ -144,11 +138,7 @@ impl KindSum {
             body_bytes: *body_bytes,
             wire_bytes: *wire_bytes,
             sent_bytes: *sent_bytes,
-            looked_into: (looked.timed > 0).then_some(Looked {
-                answers: looked.answers,
-                timed: looked.timed,
-                timed_ns: looked.timed_ns,
-            }),
+            looked_into: (looked.timed > 0).then_some(*looked),
             latency: latency.to_record(),
             session: session.map(str::to_owned),
             costs: None,

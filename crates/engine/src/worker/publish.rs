@@ -1,8 +1,10 @@
 //! Reports on their way out, and levers on their way in: both change hands between two turns.
 
 use wallfinder_model::drive::{Edge, LeverSetting};
+use wallfinder_model::record::Looked;
 use wallfinder_sys::io::Io;
 use wallfinder_wire::Wire;
+use wallfinder_wire::mix::LookedInto;
 
 use super::admission::think_ns;
 use super::state::Worker;
@@ -14,6 +16,20 @@ use crate::slowdown::Slowdown;
 const ADAPT_MIN_NS: u64 = 1_000_000;
 /// How often a report is published.
 pub(super) const PUBLISH_NS: u64 = 100_000_000;
+
+/// A wire's count, as records have it.
+fn to_record(looked: LookedInto) -> Looked {
+    let LookedInto {
+        answers,
+        timed,
+        timed_ns,
+    } = looked;
+    Looked {
+        answers,
+        timed,
+        timed_ns,
+    }
+}
 
 impl<W: Wire, I: Io> Worker<W, I> {
     /// Follows levers that have changed, and publishes when it is time.
@@ -50,9 +66,10 @@ impl<W: Wire, I: Io> Worker<W, I> {
         self.adapt_batching(now, cpu_ns);
         let ledger = &mut self.ledger;
         let shared = &self.shared;
+        let looked = W::looked(shared);
         ledger.report_kinds(|kind, counts| KindCounts {
             sent_bytes: W::sent_bytes(shared, kind, counts.sent),
-            looked: W::looked_into(shared, kind),
+            looked: looked.map_or(Looked::default(), |looked| to_record(looked.of(kind))),
             ..counts
         });
         let report = &mut ledger.report;

@@ -79,7 +79,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
         signals: Arc<Signals>,
         reports: SwapBuffer,
         io: I,
-        mut shared: W::Shared,
+        shared: W::Shared,
         samples: Option<SampleSender>,
     ) -> Worker<W, I> {
         let load = &plan.load;
@@ -96,7 +96,9 @@ impl<W: Wire, I: Io> Worker<W, I> {
         let connections = (0..plan.connections)
             .map(|conn| Connection::new(W::open(&shared), granted, conn >= opened))
             .collect();
-        W::time_looks(&mut shared, I::CLOCK);
+        if let Some(looked) = W::looked(&shared) {
+            looked.by(I::CLOCK);
+        }
         let mut end = WorkerEnd::default();
         end.sockets.reserve_exact(SOCKETS_LOOKED_AT);
         Worker {

@@ -5,7 +5,7 @@ use super::filled::{Asked, Filling};
 use super::head::{self, Found, Framing, Head, Scan};
 use super::shared::Shared;
 use crate::content::{Coding, Decode, Decoder};
-use crate::mix::{Ask, LookedInto, Values};
+use crate::mix::{Ask, Looked, Values};
 use crate::sending::Sending;
 use crate::{Answer, Judged, Outcome, Transmit, Wire, WireError};
 
@@ -111,15 +111,8 @@ impl Wire for Http1 {
         shared.sent_bytes(kind, sent)
     }
 
-    fn time_looks(shared: &mut Shared, clock: fn() -> u64) {
-        if let Some(filling) = &mut shared.filling {
-            filling.looked.by(clock);
-        }
-    }
-
-    fn looked_into(shared: &Shared, kind: u16) -> LookedInto {
-        let filling = shared.filling.as_ref();
-        filling.map_or(LookedInto::default(), |filling| filling.looked.of(kind))
+    fn looked(shared: &Shared) -> Option<&Looked> {
+        shared.filling.as_ref().map(|filling| &filling.looked)
     }
 
     #[inline]

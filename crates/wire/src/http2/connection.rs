@@ -19,7 +19,7 @@ use super::settings::PeerSettings;
 use super::shared::Shared;
 use super::streams::{Line, Resets, Streams};
 use super::transmit::HeadTable;
-use crate::mix::{Ask, LookedInto, Values};
+use crate::mix::{Ask, Looked, Values};
 use crate::{Answer, Judged, Outcome, Transmit, Wire, WireError};
 
 /// The client's end of one HTTP/2 connection.
@@ -171,15 +171,8 @@ impl Wire for Http2 {
         filling.map_or(0, |filling| filling.written(kind))
     }
 
-    fn time_looks(shared: &mut Shared, clock: fn() -> u64) {
-        if let Some(filling) = &mut shared.filling {
-            filling.looked.by(clock);
-        }
-    }
-
-    fn looked_into(shared: &Shared, kind: u16) -> LookedInto {
-        let filling = shared.filling.as_ref();
-        filling.map_or(LookedInto::default(), |filling| filling.looked.of(kind))
+    fn looked(shared: &Shared) -> Option<&Looked> {
+        shared.filling.as_ref().map(|filling| &filling.looked)
     }
 
     #[inline]

@@ -14,8 +14,8 @@ const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Answers of each kind so far, and what looking into some of them took.
 #[derive(Debug)]
-pub(crate) struct Looked {
-    clock: Option<fn() -> u64>,
+pub struct Looked {
+    clock: Cell<Option<fn() -> u64>>,
     kinds: Vec<Cell<LookedInto>>,
 }
 
@@ -23,31 +23,32 @@ impl Looked {
     /// None yet, and no clock.
     pub(crate) fn none(kinds: usize) -> Looked {
         Looked {
-            clock: None,
+            clock: Cell::new(None),
             kinds: vec![Cell::default(); kinds],
         }
     }
 
     /// From now on some are timed by this clock, in nanoseconds.
-    pub(crate) fn by(&mut self, clock: fn() -> u64) {
-        self.clock = Some(clock);
+    pub fn by(&self, clock: fn() -> u64) {
+        self.clock.set(Some(clock));
     }
 
     /// One more answer of a kind is looked into: the how manieth it is, from 0, and whether it is timed.
     pub(super) fn begin(&self, kind: u16) -> (u64, bool) {
         let of_kind = &self.kinds[usize::from(kind)];
-        let nth = of_kind.get().answers;
+        let told = of_kind.get();
+        let nth = told.answers;
         of_kind.set(LookedInto {
             answers: nth + 1,
-            ..of_kind.get()
+            ..told
         });
         let is_drawn = nth.wrapping_mul(GOLDEN) >> (u64::BITS - ONE_IN_BITS) == 0;
-        (nth, is_drawn && self.clock.is_some())
+        (nth, is_drawn && self.clock.get().is_some())
     }
 
     /// The time by the clock that was lent.
     pub(super) fn now_ns(&self) -> u64 {
-        self.clock.map_or(0, |clock| clock())
+        self.clock.get().map_or(0, |clock| clock())
     }
 
     /// Looking into an answer of a kind took so long.
@@ -62,7 +63,7 @@ impl Looked {
     }
 
     /// Those of a kind.
-    pub(crate) fn of(&self, kind: u16) -> LookedInto {
+    pub fn of(&self, kind: u16) -> LookedInto {
         self.kinds[usize::from(kind)].get()
     }
 }
@@ -73,7 +74,7 @@ mod tests {
 
     #[test]
     fn one_in_64_is_timed_and_none_without_a_clock() {
-        let mut looked = Looked::none(2);
+        let looked = Looked::none(2);
         assert!((0..1_000).all(|_| !looked.begin(0).1));
         looked.by(|| 7);
         assert_eq!(looked.begin(1), (0, true), "the first is");

@@ -36,7 +36,7 @@ pub use expect::{Check, Expect, Follow, JsonIs, Source, Take};
 pub use field::{FieldPath, FieldStep, Key, Which};
 pub(crate) use inspect::{Caches, Inspection};
 pub use known::{Known, Values};
-pub(crate) use looked::Looked;
+pub use looked::Looked;
 pub(crate) use prepared::{Filler, Parts, Prepared};
 pub use scalar::{Scalar, WireType};
 pub use table::{Cells, Order, Row, Table};

@@ -27,7 +27,7 @@ use rustls::unbuffered::{
     UnbufferedStatus,
 };
 
-use crate::mix::{Ask, LookedInto, Values};
+use crate::mix::{Ask, Looked, Values};
 use crate::{Outcome, Transmit, Wire, WireError};
 
 /// Room for what a handshake and its alerts send: a key share, perhaps a chain of
@@ -335,12 +335,8 @@ impl<W: Wire> Wire for Tls<W> {
         W::sent_bytes(&shared.inner, kind, sent)
     }
 
-    fn time_looks(shared: &mut Self::Shared, clock: fn() -> u64) {
-        W::time_looks(&mut shared.inner, clock);
-    }
-
-    fn looked_into(shared: &Self::Shared, kind: u16) -> LookedInto {
-        W::looked_into(&shared.inner, kind)
+    fn looked(shared: &Self::Shared) -> Option<&Looked> {
+        W::looked(&shared.inner)
     }
 
     fn is_ready(&self) -> bool {
