@@ -52,8 +52,14 @@ impl Latencies {
     /// Counts one value.
     #[inline]
     pub fn record(&mut self, ns: u64) {
-        if self.within.record(ns).is_err() {
-            self.beyond += 1;
+        self.record_many(ns, 1);
+    }
+
+    /// Counts a value so many times.
+    #[inline]
+    pub fn record_many(&mut self, ns: u64, times: u64) {
+        if self.within.record_n(ns, times).is_err() {
+            self.beyond += times;
         }
     }
 
@@ -145,6 +151,34 @@ impl Latencies {
     }
 }
 
+/// The same value over and over, not placed yet: answers that come together to requests that were sent together.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Repeated {
+    ns: u64,
+    times: u64,
+}
+
+impl Repeated {
+    /// Counts a value; one that came before it and was another is placed.
+    #[inline]
+    pub(crate) fn record(&mut self, ns: u64, into: &mut Latencies) {
+        if ns != self.ns {
+            self.place(into);
+            self.ns = ns;
+        }
+        self.times += 1;
+    }
+
+    /// Places what was counted.
+    #[inline]
+    pub(crate) fn place(&mut self, into: &mut Latencies) {
+        let times = std::mem::take(&mut self.times);
+        if times > 0 {
+            into.record_many(self.ns, times);
+        }
+    }
+}
+
 impl Default for Latencies {
     fn default() -> Latencies {
         Latencies::new()
@@ -180,6 +214,24 @@ mod tests {
             let (got, want) = (latencies.quantile_ns(quantile), exact(&values, quantile));
             let error = (got as f64 / want as f64 - 1.0).abs();
             assert!(error <= 0.001, "{name}: {got} for {want}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn values_that_are_counted_together_are_those_that_are_counted_alone(
+            values in prop::collection::vec((prop::sample::select(vec![0, 7, 90_000, HIGHEST_NS * 4]), 1_usize..5), 0..30),
+        ) {
+            let (mut alone, mut together) = (Latencies::new(), Latencies::new());
+            let mut repeated = Repeated::default();
+            for (ns, times) in values {
+                for _ in 0..times {
+                    alone.record(ns);
+                    repeated.record(ns, &mut together);
+                }
+            }
+            repeated.place(&mut together);
+            prop_assert_eq!(alone.to_record(), together.to_record());
         }
     }
 

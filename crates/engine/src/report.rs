@@ -6,7 +6,7 @@ use wallfinder_sys::process;
 use wallfinder_wire::mix::Mix;
 
 use crate::counters::Counters;
-use crate::histogram::Latencies;
+use crate::histogram::{Latencies, Repeated};
 use crate::mix::{FlowReport, KindReport};
 
 /// What a worker did from `from_ns` to `to_ns`.
@@ -87,5 +87,57 @@ impl WorkerReport {
         self.edge = None;
         self.window = 0;
         self.ends_window = false;
+    }
+}
+
+/// How long an answer took.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Took {
+    pub(crate) latency_ns: u64,
+    pub(crate) service_ns: u64,
+    pub(crate) first_byte_ns: u64,
+}
+
+/// Answers that are not in a report's histograms yet: what they took is what the one before them took.
+#[derive(Debug)]
+pub(crate) struct Unplaced {
+    latency: Repeated,
+    service: Repeated,
+    first_byte: Repeated,
+    /// By kind, where they are several.
+    kinds: Vec<Repeated>,
+}
+
+impl Unplaced {
+    /// None; kinds of request are told apart where there is a mix.
+    pub(crate) fn of(mix: Option<&Mix>) -> Unplaced {
+        Unplaced {
+            latency: Repeated::default(),
+            service: Repeated::default(),
+            first_byte: Repeated::default(),
+            kinds: vec![Repeated::default(); mix.map_or(0, |mix| mix.kinds.len())],
+        }
+    }
+
+    /// An answer to a request of a kind.
+    #[inline]
+    pub(crate) fn record(&mut self, kind: usize, took: Took, report: &mut WorkerReport) {
+        self.latency.record(took.latency_ns, &mut report.latency);
+        if let Some(of) = self.kinds.get_mut(kind) {
+            of.record(took.latency_ns, &mut report.kinds[kind].latency);
+        }
+        self.service.record(took.service_ns, &mut report.service);
+        self.first_byte
+            .record(took.first_byte_ns, &mut report.first_byte);
+    }
+
+    /// Places all of them.
+    pub(crate) fn place(&mut self, report: &mut WorkerReport) {
+        self.latency.place(&mut report.latency);
+        self.service.place(&mut report.service);
+        self.first_byte.place(&mut report.first_byte);
+        for (of, report) in self.kinds.iter_mut().zip(&mut report.kinds) {
+            of.place(&mut report.latency);
+        }
     }
 }

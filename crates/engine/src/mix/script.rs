@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use fastrand::Rng;
 use wallfinder_wire::Redirect;
-use wallfinder_wire::mix::{Ask, Mix, Order, Replay, Step, Think};
+use wallfinder_wire::mix::{Ask, Flow, Mix, Order, Replay, Step, Think};
 
 use super::counts::{FlowCounts, FlowReport};
 use super::drawing::Drawing;
@@ -38,7 +38,27 @@ pub(crate) struct Script {
     /// Which session has a connection, by its number.
     places: Vec<Place>,
     under_way: u32,
+    openings: Vec<Opening>,
     flows: Vec<FlowCounts>,
+}
+
+/// How a flow begins, as its mix has it: by number, so that one look tells all of it.
+#[derive(Debug, Clone, Copy)]
+struct Opening {
+    kind: u16,
+    is_session: bool,
+    /// The table that it walks.
+    walks: Option<u16>,
+}
+
+impl Opening {
+    fn of(flow: &Flow) -> Opening {
+        Opening {
+            kind: flow.steps[0].kind,
+            is_session: flow.is_session(),
+            walks: flow.walks,
+        }
+    }
 }
 
 /// How rows are walked.
@@ -108,6 +128,7 @@ impl Script {
             upcoming: None,
             places: vec![Place::default(); connections as usize],
             under_way: 0,
+            openings: mix.flows.iter().map(Opening::of).collect(),
             flows: vec![FlowCounts::default(); mix.flows.len()],
             mix: Arc::clone(mix),
         };
@@ -116,32 +137,42 @@ impl Script {
     }
 
     /// Draws what begins next.
+    #[inline(always)]
     fn begin(&mut self) -> Option<Begin> {
-        if let Some(replay) = &self.mix.replay {
-            let entries = replay.flows.len() as u64;
-            let nth = self.turns.number(self.replayed);
-            let is_over = replay.again_after_ns.is_none() && nth >= entries;
-            let at = nth.checked_rem(entries).filter(|_| !is_over)?;
-            self.replayed += 1;
-            return Some(Begin {
-                flow: replay.flows[at as usize],
-                draw: at as u32,
-            });
+        if self.mix.replay.is_some() {
+            return self.begin_logged();
         }
         let flow = self.drawing.as_mut().map_or(0, Drawing::next);
-        let draw = match self.mix.flows[usize::from(flow)].walks {
+        let draw = match self.openings[usize::from(flow)].walks {
             None => self.random.u32(..),
-            Some(table) => {
-                let walk = &mut self.walks[usize::from(table)];
-                let row = self.turns.number(walk.taken);
-                if row >= walk.end {
-                    return None;
-                }
-                walk.taken += 1;
-                row as u32
-            }
+            Some(table) => self.walk(table)?,
         };
         Some(Begin { flow, draw })
+    }
+
+    /// The next entry of what was logged.
+    fn begin_logged(&mut self) -> Option<Begin> {
+        let replay = self.mix.replay.as_ref()?;
+        let entries = replay.flows.len() as u64;
+        let nth = self.turns.number(self.replayed);
+        let is_over = replay.again_after_ns.is_none() && nth >= entries;
+        let at = nth.checked_rem(entries).filter(|_| !is_over)?;
+        self.replayed += 1;
+        Some(Begin {
+            flow: replay.flows[at as usize],
+            draw: at as u32,
+        })
+    }
+
+    /// The next row of a table.
+    fn walk(&mut self, table: u16) -> Option<u32> {
+        let walk = &mut self.walks[usize::from(table)];
+        let row = self.turns.number(walk.taken);
+        if row >= walk.end {
+            return None;
+        }
+        walk.taken += 1;
+        Some(row as u32)
     }
 
     /// Whether a connection has a request to make: one of its session, or one that begins.
@@ -187,8 +218,10 @@ impl Script {
             };
         }
         let Begin { flow, draw } = self.upcoming.expect("it was said to have one");
-        let begins = &self.mix.flows[usize::from(flow)];
-        if begins.is_session() {
+        let Opening {
+            kind, is_session, ..
+        } = self.openings[usize::from(flow)];
+        if is_session {
             *place = Place {
                 is_taken: true,
                 flow,
@@ -199,7 +232,6 @@ impl Script {
             self.under_way += 1;
             self.flows[usize::from(flow)].begun += 1;
         }
-        let kind = begins.steps[0].kind;
         self.upcoming = self.begin();
         Ask {
             kind,

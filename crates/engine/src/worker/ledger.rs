@@ -18,7 +18,7 @@ use super::grant::{Grant, RESENDS_MAX};
 use crate::counters::{Class, Counters};
 use crate::deadlines::{Deadlines, Turn};
 use crate::mix::KindCounts;
-use crate::report::WorkerReport;
+use crate::report::{Took, Unplaced, WorkerReport};
 use crate::samples::{RequestSample, SampleSender};
 
 /// A request in flight.
@@ -86,6 +86,7 @@ pub(super) struct Ledger {
     /// Of each kind of request, where they are several.
     kinds: Vec<KindCounts>,
     pub(super) report: Box<WorkerReport>,
+    unplaced: Unplaced,
     pub(super) deadlines: Deadlines,
     pub(super) turn: Turn,
     /// Those of a connection stand together.
@@ -116,6 +117,7 @@ impl Ledger {
             counters: Counters::default(),
             kinds: vec![KindCounts::default(); mix.map_or(0, |mix| mix.kinds.len())],
             report: WorkerReport::new(mix),
+            unplaced: Unplaced::of(mix),
             deadlines: Deadlines::new(timeout_ns, slots),
             turn: Turn::default(),
             slots: vec![FREE; slots],
@@ -281,13 +283,12 @@ impl Ledger {
                 0 => now,
                 first_byte_ns => first_byte_ns,
             };
-            let report = &mut self.report;
-            report.latency.record(now - request.intended_ns);
-            if let Some(of) = report.kinds.get_mut(kind) {
-                of.latency.record(now - request.intended_ns);
-            }
-            report.service.record(now - request.sent_ns);
-            report.first_byte.record(first_byte_ns - request.sent_ns);
+            let took = Took {
+                latency_ns: now - request.intended_ns,
+                service_ns: now - request.sent_ns,
+                first_byte_ns: first_byte_ns - request.sent_ns,
+            };
+            self.unplaced.record(kind, took, &mut self.report);
         }
         if let Some(samples) = &mut self.samples {
             samples.push(request.sample_of(answer, now));
@@ -394,6 +395,11 @@ impl Ledger {
     pub(super) fn oldest_intended_ns(&self) -> Option<u64> {
         let in_flight = self.slots.iter().filter(|slot| slot.sent_ns > 0);
         in_flight.map(|slot| slot.intended_ns).min()
+    }
+
+    /// Every answer is in the report's histograms then.
+    pub(super) fn place_all(&mut self) {
+        self.unplaced.place(&mut self.report);
     }
 
     /// Writes what became of each kind into the report, `with` what its wire counts of it.

@@ -62,6 +62,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
             self.admission.is_open() || backlog == self.ledger.counters.waiting_again,
             "requests were lost"
         );
+        self.ledger.place_all();
         let cpu_ns = self.io.cpu_ns();
         self.adapt_batching(now, cpu_ns);
         let ledger = &mut self.ledger;

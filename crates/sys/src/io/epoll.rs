@@ -8,6 +8,7 @@ use rustix::event::{Timespec, epoll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, connect, recv, send};
 
+use super::own::OwnBuffers;
 use super::{Event, Io, IoConfig, SendState, Span, Wait};
 use crate::net::{Blocking, TcpInfo, pending_error, tcp_info, tcp_socket};
 
@@ -30,7 +31,7 @@ struct Socket {
 enum Unsent {
     /// In the payload block: start and length.
     Block(usize, usize),
-    /// Of those set aside for the connection, from so many on and up to so many.
+    /// In the connection's own buffer, from so many on and up to so many.
     Own { from: usize, len: usize },
 }
 
@@ -47,9 +48,7 @@ pub struct Epoll {
     poll: OwnedFd,
     address: SocketAddr,
     payload: Arc<[u8]>,
-    /// What connections send of their own: `own_bytes` for each.
-    own: Box<[u8]>,
-    own_bytes: usize,
+    own: OwnBuffers,
     sockets: Vec<Socket>,
     ready: Vec<epoll::Event>,
     ready_next: usize,
@@ -115,7 +114,7 @@ impl Epoll {
         }
         let bytes = match socket.unsent? {
             Unsent::Block(start, len) => &self.payload[start..start + len],
-            Unsent::Own { from, len } => &self.own[conn as usize * self.own_bytes..][..len][from..],
+            Unsent::Own { from, len } => self.own.bytes(conn, from..len),
         };
         match send(fd, bytes, SendFlags::NOSIGNAL) {
             Ok(count) => {
@@ -125,6 +124,7 @@ impl Epoll {
                         if from < len {
                             return None;
                         }
+                        self.own.give_back(conn);
                         *len
                     }
                     _ => count,
@@ -191,8 +191,7 @@ impl Io for Epoll {
             poll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
             address: config.address,
             payload: Arc::clone(&config.payload),
-            own: vec![0; config.own_bytes * config.connections as usize].into_boxed_slice(),
-            own_bytes: config.own_bytes,
+            own: OwnBuffers::new(config.connections, config.own_bytes),
             sockets,
             ready: Vec::with_capacity(READY_MAX),
             ready_next: 0,
@@ -226,20 +225,26 @@ impl Io for Epoll {
     }
 
     fn own(&mut self, conn: u32) -> &mut [u8] {
-        &mut self.own[conn as usize * self.own_bytes..][..self.own_bytes]
+        self.own.take(conn)
     }
 
     fn send_own(&mut self, conn: u32, len: usize) -> Result<SendState, Errno> {
-        let bytes = &self.own[conn as usize * self.own_bytes..][..len];
-        match self.try_send(conn, bytes)?.unwrap_or(0) {
-            count if count == len => Ok(SendState::Now(len)),
+        match self
+            .try_send(conn, self.own.bytes(conn, 0..len))?
+            .unwrap_or(0)
+        {
+            count if count == len => {
+                self.own.give_back(conn);
+                Ok(SendState::Now(len))
+            }
             from => self.send_later(conn, Unsent::Own { from, len }),
         }
     }
 
     fn send_last(&mut self, conn: u32, len: usize) -> usize {
-        let bytes = &self.own[conn as usize * self.own_bytes..][..len];
-        self.try_send(conn, bytes).ok().flatten().unwrap_or(0)
+        let sent = self.try_send(conn, self.own.bytes(conn, 0..len));
+        self.own.give_back(conn);
+        sent.ok().flatten().unwrap_or(0)
     }
 
     fn close(&mut self, conn: u32) {
@@ -247,6 +252,7 @@ impl Io for Epoll {
         socket.generation = socket.generation.wrapping_add(1);
         socket.unsent = None;
         socket.fd = None;
+        self.own.give_back(conn);
     }
 
     fn wait(&mut self, wait: Wait) -> Result<(), Errno> {

@@ -16,6 +16,7 @@
 //! connected again; bytes of an event stay valid until the next [`Io::next_event`].
 
 mod epoll;
+mod own;
 mod uring;
 
 use std::net::SocketAddr;
@@ -37,7 +38,7 @@ pub struct IoConfig {
     pub address: SocketAddr,
     /// The immutable bytes that sends take ranges of.
     pub payload: Arc<[u8]>,
-    /// Room for bytes of its own that a connection sends, set aside for each.
+    /// Room for bytes of its own that a connection sends.
     pub own_bytes: usize,
     /// Whether at most one send is ever outstanding for a connection and the peer's
     /// answer shows that it is done: completions of sends are then not asked for.

@@ -20,6 +20,7 @@ use io_uring::{IoUring, cqueue, opcode, squeue, types};
 use rustix::io::Errno;
 use rustix::net::{SendFlags, Shutdown, send, shutdown};
 
+use super::own::OwnBuffers;
 use super::{Event, Io, IoConfig, SendState, Span, Wait};
 use crate::net::{Blocking, TcpInfo, tcp_info, tcp_socket};
 
@@ -179,9 +180,8 @@ pub struct Uring {
     sockets: Vec<Socket>,
     /// Freed by hand: never while an operation may still write into it.
     buffers: ManuallyDrop<Buffers>,
-    /// What connections send of their own, `own_bytes` for each; freed as `buffers` are.
-    own: ManuallyDrop<Box<[u8]>>,
-    own_bytes: usize,
+    /// What connections send of their own; freed as `buffers` are.
+    own: ManuallyDrop<OwnBuffers>,
     /// Operations handed over that have not completed (quiet sends not counted: they read
     /// the payload alone, and only until their socket is shut down).
     outstanding: usize,
@@ -254,7 +254,7 @@ impl Uring {
     /// Hands over what is left of a connection's own bytes.
     fn push_own(&mut self, conn: u32) -> Result<(), Errno> {
         let socket = &self.sockets[conn as usize];
-        let own = &self.own[conn as usize * self.own_bytes..][socket.own_sent..socket.own_len];
+        let own = self.own.bytes(conn, socket.own_sent..socket.own_len);
         let entry = opcode::Send::new(Fixed(conn), own.as_ptr(), own.len() as u32)
             .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
             .build()
@@ -268,6 +268,7 @@ impl Uring {
         socket.own_sent += count;
         if socket.own_sent == socket.own_len {
             let count = socket.own_len;
+            self.own.give_back(conn);
             return Some(Event::Sent { conn, count });
         }
         match self.push_own(conn) {
@@ -381,8 +382,7 @@ impl Io for Uring {
             .setup_cqsize(completions)
             .build(SUBMISSIONS)
             .map_err(|error| errno(&error))?;
-        let own_bytes = config.own_bytes * config.connections as usize;
-        let own = vec![0; own_bytes].into_boxed_slice();
+        let own = OwnBuffers::new(config.connections, config.own_bytes);
         let count = config.connections.next_power_of_two().clamp(64, 1024) as u16;
         let buffers = Buffers::new(count);
         let sockets = (0..config.connections)
@@ -416,7 +416,6 @@ impl Io for Uring {
             sockets,
             buffers: ManuallyDrop::new(buffers),
             own: ManuallyDrop::new(own),
-            own_bytes: config.own_bytes,
             outstanding: 0,
             peer: PeerAddress::new(&config.address),
             payload: Arc::clone(&config.payload),
@@ -464,11 +463,10 @@ impl Io for Uring {
     }
 
     fn own(&mut self, conn: u32) -> &mut [u8] {
-        &mut self.own[conn as usize * self.own_bytes..][..self.own_bytes]
+        self.own.take(conn)
     }
 
     fn send_own(&mut self, conn: u32, len: usize) -> Result<SendState, Errno> {
-        assert!(len <= self.own_bytes, "more than there is room for");
         let socket = &mut self.sockets[conn as usize];
         (socket.own_len, socket.own_sent) = (len, 0);
         self.push_own(conn)?;
@@ -476,12 +474,15 @@ impl Io for Uring {
     }
 
     fn send_last(&mut self, conn: u32, len: usize) -> usize {
-        let bytes = &self.own[conn as usize * self.own_bytes..][..len];
+        let bytes = self.own.bytes(conn, 0..len);
         let fd = self.sockets[conn as usize].fd.as_ref();
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        fd.and_then(|fd| send(fd, bytes, flags).ok()).unwrap_or(0)
+        let sent = fd.and_then(|fd| send(fd, bytes, flags).ok());
+        self.own.give_back(conn);
+        sent.unwrap_or(0)
     }
 
+    /// What a connection of its own sends stays its own: the kernel may still read it.
     fn close(&mut self, conn: u32) {
         let socket = &mut self.sockets[conn as usize];
         socket.generation = socket.generation.wrapping_add(1);

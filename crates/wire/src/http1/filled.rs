@@ -14,7 +14,7 @@ use std::sync::Arc;
 use super::request::{CONTENT_LENGTH, PADDING_BYTES_MIN};
 use super::shared::Options;
 use crate::mix::{
-    Ask, Caches, Filler, Inspection, Kind, Looked, Mix, Parts, Prepared, Sink, User, Values,
+    Ask, Caches, Filler, Inspection, Kind, Looked, Mix, Parts, Prepared, Rows, Sink, User, Values,
     decimal,
 };
 use crate::request::BadRequest;
@@ -39,8 +39,8 @@ struct Filled {
     body: Parts,
     keeps_cookies: bool,
     is_head: bool,
-    /// All of it in its usual form, where no cookie and no length stands between head and body.
-    whole: Option<Parts>,
+    /// All of it in its usual form, where that is rows and what never changes.
+    rows: Option<Rows>,
 }
 
 impl Ready {
@@ -75,12 +75,14 @@ impl Ready {
                 body: ready.prepared.parts(&request.body),
                 keeps_cookies: expect.keeps_cookies,
                 is_head: encoded.is_head,
-                whole: (!expect.keeps_cookies && !encoded.has_length).then(|| {
-                    let mut whole = encoded.head.clone();
-                    whole.push(b"\r\n");
-                    whole.append(&request.body);
-                    ready.prepared.parts(&whole)
-                }),
+                rows: (!expect.keeps_cookies && !encoded.has_length)
+                    .then(|| {
+                        let mut whole = encoded.head.clone();
+                        whole.push(b"\r\n");
+                        whole.append(&request.body);
+                        ready.prepared.rows(&whole)
+                    })
+                    .flatten(),
             });
         }
         Ok(ready)
@@ -129,6 +131,14 @@ impl Filling {
         self.written[kind].get()
     }
 
+    /// Writes a request that is rows and what never changes, where there is room for all of it.
+    #[inline]
+    fn write_rows(&self, asked: &Asking, into: &mut [u8]) -> Option<usize> {
+        let kind = &self.ready.kinds[usize::from(asked.ask.kind)];
+        let rows = kind.rows.as_ref().filter(|_| asked.form == 0)?;
+        self.ready.prepared.write_rows(rows, asked.ask.draw, into)
+    }
+
     fn render(&self, asked: &Asking, user: &User, known: &Values, sink: &mut Sink<'_>) {
         let from = Filler {
             draw: asked.ask.draw,
@@ -139,10 +149,6 @@ impl Filling {
             prepared, kinds, ..
         } = &*self.ready;
         let kind = &kinds[usize::from(asked.ask.kind)];
-        if let (0, Some(whole)) = (asked.form, &kind.whole) {
-            prepared.write(whole, from, |bytes| sink.push(bytes));
-            return;
-        }
         prepared.write(&kind.head, from, |bytes| sink.push(bytes));
         sink.push(&self.paddings[usize::from(asked.form)]);
         if kind.keeps_cookies && user.has_cookies() {
@@ -250,13 +256,21 @@ impl Asked {
         let mut len = 0;
         while self.has_unwritten(is_last) && len < into.len() {
             let asking = &self.in_flight[self.in_flight.len() - self.unwritten];
+            let written = &filling.written[usize::from(asking.ask.kind)];
+            if self.offset == 0
+                && let Some(count) = filling.write_rows(asking, &mut into[len..])
+            {
+                len += count;
+                written.set(written.get() + count as u64);
+                self.unwritten -= 1;
+                continue;
+            }
             if self.offset == 0 && !self.known.are(&filling.known) {
                 self.known = Values::clone(&filling.known);
             }
             let mut sink = Sink::past(self.offset, &mut into[len..]);
             filling.render(asking, &self.user, &self.known, &mut sink);
             len += sink.len();
-            let written = &filling.written[usize::from(asking.ask.kind)];
             written.set(written.get() + sink.len() as u64);
             if sink.is_short() {
                 self.offset += sink.len();

@@ -37,7 +37,7 @@ pub use field::{FieldPath, FieldStep, Key, Which};
 pub(crate) use inspect::{Caches, Inspection};
 pub use known::{Known, Values};
 pub use looked::Looked;
-pub(crate) use prepared::{Filler, Parts, Prepared};
+pub(crate) use prepared::{Filler, Parts, Prepared, Rows};
 pub use scalar::{Scalar, WireType};
 pub use table::{Cells, Order, Row, Table};
 pub use text::{Piece, Prefix, Slot, Spelling, Text, Value};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::inspect::{Inspection, Looks};
 use super::table::{Column, Pick};
-use super::text::{Piece, Prefix, Slot, Spelling, Text, Value};
+use super::text::{Piece, Prefix, Slot, Spelling, Text, Value, put};
 use super::user::User;
 use super::{Ask, Mix, TAKEN_BYTES_MAX, Values};
 
@@ -30,6 +30,23 @@ enum Part {
     Location,
     /// Others, behind their length.
     Sized(Prefix, Parts),
+}
+
+/// A text whose places are all columns of rows, which is what most requests are: written in one go, where there is room
+/// for the longest that it can be.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    /// Bytes that never change, and behind them a place.
+    parts: Box<[(Box<[u8]>, Cell)]>,
+    end: Box<[u8]>,
+    longest: usize,
+}
+
+/// A column's place.
+#[derive(Debug, Clone, Copy)]
+struct Cell {
+    pick: Pick,
+    column: u16,
 }
 
 /// What a request's places are filled in from.
@@ -160,8 +177,42 @@ impl Prepared {
         Parts(text.0.iter().map(part).collect())
     }
 
-    /// What stands in a part for a request, and how it is to be spelled; `None`: others stand in it.
+    /// The same, if its places are all columns.
+    pub(crate) fn rows(&self, text: &Text) -> Option<Rows> {
+        let whole = self.parts(text);
+        let longest = self.longest(&whole);
+        let (mut parts, mut fixed) = (Vec::new(), Vec::new());
+        for part in whole.0 {
+            match part {
+                Part::Fixed(bytes) => fixed.extend_from_slice(&bytes),
+                Part::Column { table, column } => {
+                    let pick = self.picks[usize::from(table)];
+                    parts.push((std::mem::take(&mut fixed).into(), Cell { pick, column }));
+                }
+                _ => return None,
+            }
+        }
+        Some(Rows {
+            parts: parts.into(),
+            end: fixed.into(),
+            longest,
+        })
+    }
+
+    /// Writes a text for the rows of a draw, and gives its length; `None`: there may not be room for all of it.
     #[inline]
+    pub(crate) fn write_rows(&self, rows: &Rows, draw: u32, into: &mut [u8]) -> Option<usize> {
+        let mut rest = into.get_mut(..rows.longest)?;
+        for (fixed, Cell { pick, column }) in &rows.parts {
+            let value = self.columns[usize::from(*column)].of_row(pick.row(draw));
+            rest = put(value, put(fixed, rest));
+        }
+        let left = put(&rows.end, rest).len();
+        Some(rows.longest - left)
+    }
+
+    /// What stands in a part for a request, and how it is to be spelled; `None`: others stand in it.
+    #[inline(always)]
     fn value<'v>(&'v self, part: &'v Part, from: &Filler<'v>) -> Option<(&'v [u8], Spelling)> {
         Some(match part {
             Part::Fixed(bytes) => (bytes, Spelling::Raw),
@@ -183,25 +234,28 @@ impl Prepared {
     #[inline]
     pub(crate) fn write(&self, parts: &Parts, from: Filler<'_>, mut to: impl FnMut(&[u8])) {
         for part in &parts.0 {
-            match (self.value(part, &from), part) {
-                (Some((value, Spelling::Raw)), _) => to(value),
-                (Some((value, spelling)), _) => spelling.spell(value, &mut to),
-                (None, Part::Sized(prefix, parts)) => {
-                    self.write_sized((*prefix, parts), from, &mut to);
-                }
-                (None, _) => unreachable!("it has a value"),
+            match self.value(part, &from) {
+                Some((value, Spelling::Raw)) => to(value),
+                value => self.write_anew((part, value), from, &mut to),
             }
         }
     }
 
-    fn write_sized(
+    /// Gives what is spelled for each use.
+    fn write_anew(
         &self,
-        (prefix, parts): (Prefix, &Parts),
+        (part, value): (&Part, Option<(&[u8], Spelling)>),
         from: Filler<'_>,
         to: &mut dyn FnMut(&[u8]),
     ) {
-        prefix.spell(self.len(parts, from), &mut *to);
-        self.write(parts, from, to);
+        match (value, part) {
+            (Some((value, spelling)), _) => spelling.spell(value, to),
+            (None, Part::Sized(prefix, parts)) => {
+                prefix.spell(self.len(parts, from), &mut *to);
+                self.write(parts, from, to);
+            }
+            (None, _) => unreachable!("it has a value"),
+        }
     }
 
     /// Its length then.

@@ -39,6 +39,7 @@ impl User {
     }
 
     /// Another user comes, of whom nothing is known.
+    #[inline]
     pub(crate) fn forget(&mut self) {
         self.variables.iter_mut().for_each(Vec::clear);
         self.location.clear();
