@@ -8,14 +8,31 @@ for (let route = 0, sum = 0; route < 10; route++) {
   bounds.push(sum);
 }
 const seconds = Number(__ENV.SECONDS);
+const depth = Number(__ENV.DEPTH);
 
-export const options = { vus: Number(__ENV.VUS), duration: `${seconds}s`, discardResponseBodies: true };
+export const options = {
+  vus: Number(__ENV.VUS),
+  duration: `${seconds}s`,
+  discardResponseBodies: true,
+  insecureSkipTLSVerify: true,
+  batch: depth,
+  batchPerHost: depth,
+};
 
-export default function () {
+function one() {
   const drawn = 1 + Math.floor(Math.random() * bounds[9]);
   const route = bounds.findIndex((bound) => drawn <= bound);
   const term = terms[Math.floor(Math.random() * terms.length)];
-  http.get(`${__ENV.ORIGIN}/simple?r=${route}&q=${term}`, { tags: { name: `route ${route}` } });
+  return ['GET', `${__ENV.ORIGIN}/simple?r=${route}&q=${term}`, null, { tags: { name: `route ${route}` } }];
+}
+
+// The streams of a connection are those of a batch.
+export default function () {
+  if (depth === 1) {
+    http.request(...one());
+  } else {
+    http.batch(Array.from({ length: depth }, one));
+  }
 }
 
 export function handleSummary(data) {

@@ -130,7 +130,7 @@ impl Contestant {
         seconds: f64,
     ) -> Result<Command, String> {
         let pipelined = scenario.depth > 1;
-        let scheme = if scenario.speaks == Speaks::Https {
+        let scheme = if scenario.speaks.is_secure() {
             "https"
         } else {
             "http"
@@ -150,7 +150,7 @@ impl Contestant {
             Contestant::Wallfinder | Contestant::WallfinderDefaults
         );
         let is_of_mixes = scenario.is_of_mixes();
-        if is_of_mixes && !self.sends_mixes() {
+        if is_of_mixes && !self.sends_mixes() && !self.stands_beside_mixes() {
             return Err("it sends one request".into());
         }
         let races_in_mixes_alone = matches!(
@@ -160,8 +160,9 @@ impl Contestant {
         if races_in_mixes_alone && !is_of_mixes {
             return Err("it races where mixes are sent".into());
         }
-        let is_ours = is_whole_tool || self == Contestant::WallfinderFixed;
-        if is_of_mixes && pipelined && !is_ours && self != Contestant::Wrk {
+        let pipelines = matches!(self, Contestant::Wallfinder | Contestant::Wrk);
+        let is_pipeline = pipelined && !scenario.speaks.multiplexes();
+        if is_of_mixes && is_pipeline && !pipelines && !self.stands_beside_mixes() {
             return Err("it does not pipeline mixes".into());
         }
         let mixes = tools.bench.join("mixes");
@@ -175,7 +176,7 @@ impl Contestant {
             return Err("it does not speak the protocol".into());
         }
         let speaks = scenario.speaks;
-        let (http2, grpc) = (speaks == Speaks::Http2, speaks == Speaks::Grpc);
+        let (http2, grpc) = (speaks.multiplexes(), speaks == Speaks::Grpc);
         let mut command;
         match self {
             Contestant::Wallfinder
@@ -204,6 +205,9 @@ impl Contestant {
                     }
                     Speaks::Https => {
                         command.arg("-k");
+                    }
+                    Speaks::Http2Tls => {
+                        command.args(["--http2", "-k"]);
                     }
                 }
                 if is_of_mixes && self == Contestant::Wallfinder {
@@ -289,7 +293,7 @@ impl Contestant {
                 if http2 {
                     command.args(["--http2", "-p", &depth]);
                 }
-                if speaks == Speaks::Https {
+                if speaks.is_secure() {
                     command.arg("--insecure");
                 }
                 command.args(["-c", &connections, "-z", &format!("{whole}s")]);
@@ -309,7 +313,8 @@ impl Contestant {
                     ("TERMS", mixes.join("terms.csv").display().to_string()),
                     ("SECONDS", whole.clone()),
                     ("VUS", connections.clone()),
-                    ("ORIGIN", format!("http://{address}")),
+                    ("DEPTH", depth.clone()),
+                    ("ORIGIN", format!("{scheme}://{address}")),
                 ] {
                     command.args(["-e", &format!("{name}={value}")]);
                 }
@@ -345,11 +350,20 @@ impl Contestant {
         Ok(command)
     }
 
+    /// Whether it sends one request where others send mixes: what the same load costs without a mix, and without a tool.
+    fn stands_beside_mixes(self) -> bool {
+        [
+            Contestant::WallfinderFixed,
+            Contestant::NULL_EPOLL,
+            Contestant::NULL_URING_8,
+        ]
+        .contains(&self)
+    }
+
     fn sends_mixes(self) -> bool {
         matches!(
             self,
             Contestant::Wallfinder
-                | Contestant::WallfinderFixed
                 | Contestant::Wrk
                 | Contestant::Oha
                 | Contestant::K6
@@ -358,20 +372,18 @@ impl Contestant {
     }
 
     fn can_speak(self, protocol: Speaks) -> bool {
-        let ours = matches!(
+        let is_tool = matches!(
             self,
-            Contestant::Wallfinder
-                | Contestant::WallfinderDefaults
-                | Contestant::WallfinderFixed
-                | Contestant::Engine
-                | Contestant::EngineEpoll
+            Contestant::Wallfinder | Contestant::WallfinderDefaults | Contestant::WallfinderFixed
         );
+        let ours = is_tool || matches!(self, Contestant::Engine | Contestant::EngineEpoll);
         let multiplexes = matches!(self, Contestant::H2load | Contestant::Shb | Contestant::Oha);
         match protocol {
             Speaks::Http1 => self != Contestant::Ghz,
             Speaks::Http2 => ours || multiplexes || matches!(self, Contestant::Null { .. }),
             Speaks::Framed => ours || matches!(self, Contestant::Null { .. }),
             Speaks::Grpc => ours || matches!(self, Contestant::H2load | Contestant::Ghz),
+            Speaks::Http2Tls => is_tool || matches!(self, Contestant::Oha | Contestant::K6),
             // The null client sends bytes, and whether shb takes any certificate it does not say.
             Speaks::Https => !matches!(
                 self,

@@ -118,7 +118,7 @@ fn step(spec: &Spec) -> StepSpec {
         },
         address: spec.address,
         request: exchange(spec),
-        tls: (spec.speaks == Speaks::Https).then(believer),
+        tls: spec.speaks.is_secure().then(|| believer(spec.speaks)),
         // Pinned from outside, as the peers are.
         cpus: Vec::new(),
         io: match spec.io {
@@ -147,16 +147,21 @@ fn exchange(spec: &Spec) -> Exchange {
             spec.path.clone(),
             MESSAGE,
         )),
-        Speaks::Http2 => Exchange::Http2(get),
+        Speaks::Http2 | Speaks::Http2Tls => Exchange::Http2(get),
         Speaks::Framed => Exchange::Framed(framed_request()),
     }
 }
 
 /// A client that believes the certificate that the server made for the occasion.
-fn believer() -> tls::Client {
+fn believer(speaks: Speaks) -> tls::Client {
+    let protocol = if speaks.multiplexes() {
+        "h2"
+    } else {
+        "http/1.1"
+    };
     tls::Client::new(&tls::Options {
         name: "subject".into(),
-        alpn: vec!["http/1.1".into()],
+        alpn: vec![protocol.into()],
         trust: tls::Trust::Anybody,
         identity: None,
         groups: Vec::new(),

@@ -46,6 +46,8 @@ pub enum Speaks {
     Grpc,
     /// HTTP/1.1 under TLS, at the catalogue.
     Https,
+    /// HTTP/2 under TLS, at the catalogue.
+    Http2Tls,
 }
 
 impl Speaks {
@@ -57,7 +59,18 @@ impl Speaks {
             Speaks::Framed => "framed",
             Speaks::Grpc => "grpc",
             Speaks::Https => "https",
+            Speaks::Http2Tls => "http2-tls",
         }
+    }
+
+    /// Whether a connection has streams.
+    pub fn multiplexes(self) -> bool {
+        matches!(self, Speaks::Http2 | Speaks::Http2Tls)
+    }
+
+    /// Whether it is under TLS.
+    pub fn is_secure(self) -> bool {
+        matches!(self, Speaks::Https | Speaks::Http2Tls)
     }
 }
 
@@ -86,7 +99,7 @@ const fn aim(against: Contestant, at_most: f64) -> Aim {
 }
 
 /// All of them.
-pub const SCENARIOS: [Scenario; 12] = [
+pub const SCENARIOS: [Scenario; 13] = [
     Scenario {
         name: "simple-1",
         speaks: Speaks::Http1,
@@ -184,6 +197,17 @@ pub const SCENARIOS: [Scenario; 12] = [
         aims: &[
             aim(Contestant::WallfinderFixed, 1.10),
             aim(Contestant::Wrk, 0.50),
+        ],
+    },
+    Scenario {
+        name: "mix-h2-10x10",
+        speaks: Speaks::Http2Tls,
+        path: "/simple?r=0&q=abcdefgh",
+        connections: 10,
+        depth: 10,
+        aims: &[
+            aim(Contestant::WallfinderFixed, 1.10),
+            aim(Contestant::K6, 0.05),
         ],
     },
     Scenario {

@@ -30,6 +30,9 @@ impl Subject {
         match speaks {
             Speaks::Http1 => announced(root, "catalogue", &["--server", "fiber"], cpu),
             Speaks::Https => announced(root, "catalogue", &["--server", "fiber", "--tls"], cpu),
+            Speaks::Http2Tls => {
+                announced(root, "catalogue", &["--server", "nethttp", "--tls"], cpu)
+            }
             Speaks::Grpc => announced(root, "echo", &["--protocol", "grpc"], cpu),
             Speaks::Framed => announced(root, "echo", &["--protocol", "tcp"], cpu),
             Speaks::Http2 => nghttpd(root, cpu, tools),

@@ -23,11 +23,9 @@ pub(crate) trait Common {
     /// Room that each connection needs for bytes of its own; 0: it sends none.
     fn own_bytes(&self) -> usize;
 
-    /// Whether a request may be sent in parts that wait for the peer, so that an answer
-    /// does not show that all of them were done.
-    fn sends_in_parts(&self) -> bool {
-        false
-    }
+    /// The longest that a request is, where an answer shows that all of it was sent; `None`: it may be sent in parts that
+    /// wait for the peer, or more than requests is sent.
+    fn request_bytes_max(&self) -> Option<usize>;
 
     /// What peers did against the standard without breaking it, by name.
     fn anomalies(&self) -> Vec<(&'static str, u64)>;
@@ -52,6 +50,10 @@ impl Common for http1::Shared {
         if self.makes_bytes() { OWN_BYTES } else { 0 }
     }
 
+    fn request_bytes_max(&self) -> Option<usize> {
+        Some(http1::Shared::request_bytes_max(self))
+    }
+
     fn anomalies(&self) -> Vec<(&'static str, u64)> {
         self.anomalies().named().to_vec()
     }
@@ -64,6 +66,10 @@ impl Common for http2::Shared {
 
     fn own_bytes(&self) -> usize {
         self.write_bytes_min().max(OWN_BYTES)
+    }
+
+    fn request_bytes_max(&self) -> Option<usize> {
+        None
     }
 
     fn anomalies(&self) -> Vec<(&'static str, u64)> {
@@ -84,8 +90,9 @@ impl Common for framed::Shared {
         if self.has_ids() { OWN_BYTES } else { 0 }
     }
 
-    fn sends_in_parts(&self) -> bool {
-        self.has_credit()
+    fn request_bytes_max(&self) -> Option<usize> {
+        let is_whole = !self.has_ids() && !self.has_credit();
+        is_whole.then(|| self.block().len())
     }
 
     fn anomalies(&self) -> Vec<(&'static str, u64)> {
@@ -103,8 +110,8 @@ impl<S: Common> Common for tls::Shared<S> {
         self.write_bytes()
     }
 
-    fn sends_in_parts(&self) -> bool {
-        self.inner().sends_in_parts()
+    fn request_bytes_max(&self) -> Option<usize> {
+        None
     }
 
     fn anomalies(&self) -> Vec<(&'static str, u64)> {

@@ -38,6 +38,7 @@ pub(crate) struct Script {
     /// Which session has a connection, by its number.
     places: Vec<Place>,
     under_way: u32,
+    /// By flow.
     openings: Vec<Opening>,
     flows: Vec<FlowCounts>,
 }

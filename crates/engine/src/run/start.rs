@@ -40,7 +40,7 @@ pub(super) struct Start<'s> {
     samples: Option<&'s SampleChannel>,
     payload: Arc<[u8]>,
     own_bytes: usize,
-    in_parts: bool,
+    request_bytes_max: Option<usize>,
 }
 
 impl<'s> Start<'s> {
@@ -52,7 +52,7 @@ impl<'s> Start<'s> {
             samples: spec.samples.as_ref(),
             payload: shared.payload(),
             own_bytes: shared.own_bytes(),
-            in_parts: shared.sends_in_parts(),
+            request_bytes_max: shared.request_bytes_max(),
         }
     }
 
@@ -102,10 +102,8 @@ impl<'s> Start<'s> {
             address: self.address,
             payload: Arc::clone(&self.payload),
             own_bytes: self.own_bytes,
-            quiet_sends: self.own_bytes == 0
-                && !self.in_parts
-                && one_in_flight
-                && self.payload.len() <= QUIET_MAX,
+            quiet_sends: one_in_flight
+                && self.request_bytes_max.is_some_and(|max| max <= QUIET_MAX),
         }
     }
 

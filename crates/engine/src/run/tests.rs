@@ -28,6 +28,10 @@ impl Common for Fused {
         self.inner.own_bytes()
     }
 
+    fn request_bytes_max(&self) -> Option<usize> {
+        None
+    }
+
     fn anomalies(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }

@@ -385,6 +385,48 @@ mod tests {
         assert!(reader.join().unwrap() == bytes);
     }
 
+    /// Of two connections, each of which sends only what an answer asks for.
+    fn quiet_bytes_of_its_own_go_out_whole<I: Io>() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let quiet = IoConfig {
+            quiet_sends: true,
+            ..config(&listener, 2)
+        };
+        let mut io = I::open(&quiet).unwrap();
+        let mut far = Vec::new();
+        for conn in 0..2 {
+            io.connect(conn).unwrap();
+            until(&mut io, |_, event| {
+                (event == Event::Connected { conn }).then_some(())
+            });
+            far.push(listener.accept().unwrap().0);
+        }
+        for round in 0..50_u8 {
+            for conn in 0..2 {
+                let bytes = [round ^ conn as u8; 4096];
+                io.own(conn)[..4096].copy_from_slice(&bytes);
+                assert_eq!(io.send_own(conn, 4096), Ok(SendState::Now(4096)));
+            }
+            let now = Wait {
+                timeout_ns: Some(0),
+                batch: 1,
+                batch_wait_us: 0,
+            };
+            io.wait(now).unwrap();
+            for (conn, far) in (0..2).zip(&mut far) {
+                let mut got = [0; 4096];
+                far.read_exact(&mut got).unwrap();
+                assert_eq!(got, [round ^ conn as u8; 4096]);
+                far.write_all(b"!").unwrap();
+                let of = until(&mut io, |_, event| match event {
+                    Event::Received { conn, .. } => Some(conn),
+                    _ => None,
+                });
+                assert_eq!(of, conn);
+            }
+        }
+    }
+
     macro_rules! for_both {
         ($($name:ident),*) => {
             mod with_epoll {
@@ -406,6 +448,7 @@ mod tests {
         a_refused_connection_says_so,
         nothing_is_heard_of_a_closed_connection,
         a_long_answer_arrives_whole,
-        bytes_of_its_own_go_out_in_order
+        bytes_of_its_own_go_out_in_order,
+        quiet_bytes_of_its_own_go_out_whole
     );
 }

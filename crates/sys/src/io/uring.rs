@@ -183,7 +183,7 @@ pub struct Uring {
     /// What connections send of their own; freed as `buffers` are.
     own: ManuallyDrop<OwnBuffers>,
     /// Operations handed over that have not completed (quiet sends not counted: they read
-    /// the payload alone, and only until their socket is shut down).
+    /// the payload or what is their connection's own, and only until their socket is shut down).
     outstanding: usize,
     peer: PeerAddress,
     payload: Arc<[u8]>,
@@ -252,14 +252,36 @@ impl Uring {
     }
 
     /// Hands over what is left of a connection's own bytes.
-    fn push_own(&mut self, conn: u32) -> Result<(), Errno> {
+    fn push_own(&mut self, conn: u32) -> Result<SendState, Errno> {
         let socket = &self.sockets[conn as usize];
         let own = self.own.bytes(conn, socket.own_sent..socket.own_len);
-        let entry = opcode::Send::new(Fixed(conn), own.as_ptr(), own.len() as u32)
+        let (start, len) = (own.as_ptr(), own.len());
+        self.push_send(conn, kind::SEND_OWN, start, len)
+    }
+
+    /// Hands over bytes that stay where they are until they are sent.
+    #[inline]
+    fn push_send(
+        &mut self,
+        conn: u32,
+        kind: u64,
+        start: *const u8,
+        len: usize,
+    ) -> Result<SendState, Errno> {
+        let generation = self.sockets[conn as usize].generation;
+        let mut entry = opcode::Send::new(Fixed(conn), start, len as u32)
             .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
             .build()
-            .user_data(tag(kind::SEND_OWN, socket.generation, conn));
-        self.push(&entry)
+            .user_data(tag(kind, generation, conn));
+        if self.quiet_sends {
+            entry = entry.flags(squeue::Flags::SKIP_SUCCESS);
+        }
+        self.push(&entry)?;
+        if self.quiet_sends {
+            self.outstanding -= 1;
+            return Ok(SendState::Now(len));
+        }
+        Ok(SendState::Later)
     }
 
     /// Some of a connection's own bytes were sent; the rest follows.
@@ -272,7 +294,7 @@ impl Uring {
             return Some(Event::Sent { conn, count });
         }
         match self.push_own(conn) {
-            Ok(()) => None,
+            Ok(_) => None,
             Err(errno) => Some(Event::Broken {
                 conn,
                 errno,
@@ -445,21 +467,8 @@ impl Io for Uring {
     }
 
     fn send(&mut self, conn: u32, start: usize, len: usize) -> Result<SendState, Errno> {
-        let bytes = &self.payload[start..start + len];
-        let generation = self.sockets[conn as usize].generation;
-        let mut entry = opcode::Send::new(Fixed(conn), bytes.as_ptr(), len as u32)
-            .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
-            .build()
-            .user_data(tag(kind::SEND, generation, conn));
-        if self.quiet_sends {
-            entry = entry.flags(squeue::Flags::SKIP_SUCCESS);
-        }
-        self.push(&entry)?;
-        if self.quiet_sends {
-            self.outstanding -= 1;
-            return Ok(SendState::Now(len));
-        }
-        Ok(SendState::Later)
+        let start = self.payload[start..start + len].as_ptr();
+        self.push_send(conn, kind::SEND, start, len)
     }
 
     fn own(&mut self, conn: u32) -> &mut [u8] {
@@ -469,8 +478,7 @@ impl Io for Uring {
     fn send_own(&mut self, conn: u32, len: usize) -> Result<SendState, Errno> {
         let socket = &mut self.sockets[conn as usize];
         (socket.own_len, socket.own_sent) = (len, 0);
-        self.push_own(conn)?;
-        Ok(SendState::Later)
+        self.push_own(conn)
     }
 
     fn send_last(&mut self, conn: u32, len: usize) -> usize {
@@ -482,7 +490,7 @@ impl Io for Uring {
         sent.unwrap_or(0)
     }
 
-    /// What a connection of its own sends stays its own: the kernel may still read it.
+    /// The connection keeps its buffer, for the kernel may still read it.
     fn close(&mut self, conn: u32) {
         let socket = &mut self.sockets[conn as usize];
         socket.generation = socket.generation.wrapping_add(1);
@@ -537,7 +545,8 @@ impl Io for Uring {
             );
             let conn = data as u32;
             let generation = (data >> 32) as u32 & 0x0fff_ffff;
-            let uncounted = self.quiet_sends && data >> 60 == kind::SEND;
+            let is_send = matches!(data >> 60, kind::SEND | kind::SEND_OWN);
+            let uncounted = self.quiet_sends && is_send;
             if !cqueue::more(flags) && !uncounted {
                 self.outstanding -= 1;
             }
@@ -558,8 +567,8 @@ impl Io for Uring {
                     errno: Errno::from_raw_os_error(-result),
                     sending: true,
                 }),
-                kind::SEND_OWN => self.sent_own(conn, result as usize),
                 _ if self.quiet_sends => None,
+                kind::SEND_OWN => self.sent_own(conn, result as usize),
                 _ => Some(Event::Sent {
                     conn,
                     count: result as usize,

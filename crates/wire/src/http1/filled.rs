@@ -126,6 +126,23 @@ impl Filling {
         self.caches.are_used()
     }
 
+    /// The longest that a request is, in any form.
+    pub(super) fn request_bytes_max(&self) -> usize {
+        let Ready {
+            prepared, kinds, ..
+        } = &*self.ready;
+        let length = CONTENT_LENGTH.len() + "18446744073709551615\r\n".len();
+        let cookies = "Cookie: \r\n".len() + User::COOKIES_FIELD_BYTES_MAX;
+        let of_kind = |kind: &Filled| {
+            let (head, body) = (prepared.longest(&kind.head), prepared.longest(&kind.body));
+            let length = if kind.has_length { length } else { 0 };
+            let cookies = if kind.keeps_cookies { cookies } else { 0 };
+            head + length + cookies + "\r\n".len() + body
+        };
+        let longest = kinds.iter().map(of_kind).max().unwrap_or(0);
+        longest + self.paddings.iter().map(Vec::len).max().unwrap_or(0)
+    }
+
     /// Bytes of a kind's requests that were written so far.
     pub(super) fn written(&self, kind: usize) -> u64 {
         self.written[kind].get()

@@ -183,6 +183,12 @@ impl Shared {
         self.filling.is_some()
     }
 
+    /// The longest that a request is; of those that are the same, all that stand in the block for one send.
+    pub fn request_bytes_max(&self) -> usize {
+        let filled = self.filling.as_ref().map(Filling::request_bytes_max);
+        filled.unwrap_or(self.block.len())
+    }
+
     /// Whether taking an answer may allocate: the library of regular expressions does when it first comes to a state.
     pub fn may_allocate(&self) -> bool {
         self.filling.as_ref().is_some_and(Filling::may_allocate)
