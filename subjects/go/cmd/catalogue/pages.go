@@ -84,12 +84,23 @@ func useHugePages(ofHeap []byte) error {
 	return errors.Join(errors.New("--huge-pages: no heap was found in /proc/self/maps"), lines.Err())
 }
 
+// hugePageBytes is what one takes on most processors; where it is another size
+// only the whole is asked for.
+const hugePageBytes = 2 << 20
+
 // collapse has the kernel make huge pages of what is mapped. Where memory is in
-// pieces it may have to be asked more than once.
+// pieces it may have to be asked more than once, and page by page: of a whole it
+// leaves all that lies behind the first that cannot be had.
 func collapse(from, length uintptr) error {
 	var refused error
 	for range 20 {
 		refused = advise(from, length, madvCollapse)
+		if refused != nil {
+			first := (from + hugePageBytes - 1) &^ (hugePageBytes - 1)
+			for page := first; page+hugePageBytes <= from+length; page += hugePageBytes {
+				_ = advise(page, hugePageBytes, madvCollapse)
+			}
+		}
 		smaps, err := os.ReadFile("/proc/self/smaps")
 		if err != nil || isMostlyHuge(string(smaps), from, from+length) {
 			return err
