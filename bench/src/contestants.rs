@@ -150,8 +150,14 @@ impl Contestant {
             Contestant::Wallfinder | Contestant::WallfinderDefaults
         );
         let is_of_mixes = scenario.is_of_mixes();
-        if is_of_mixes && !self.sends_mixes() && !self.stands_beside_mixes() {
-            return Err("it sends one request".into());
+        if is_of_mixes && !self.stands_beside_mixes() {
+            let is_pipeline = pipelined && !scenario.speaks.multiplexes();
+            if !self.sends_mixes() {
+                return Err("it sends one request".into());
+            }
+            if is_pipeline && !matches!(self, Contestant::Wallfinder | Contestant::Wrk) {
+                return Err("it does not pipeline mixes".into());
+            }
         }
         let races_in_mixes_alone = matches!(
             self,
@@ -159,11 +165,6 @@ impl Contestant {
         );
         if races_in_mixes_alone && !is_of_mixes {
             return Err("it races where mixes are sent".into());
-        }
-        let pipelines = matches!(self, Contestant::Wallfinder | Contestant::Wrk);
-        let is_pipeline = pipelined && !scenario.speaks.multiplexes();
-        if is_of_mixes && is_pipeline && !pipelines && !self.stands_beside_mixes() {
-            return Err("it does not pipeline mixes".into());
         }
         let mixes = tools.bench.join("mixes");
         if scenario.is_of_defaults() && !is_whole_tool {
@@ -190,11 +191,13 @@ impl Contestant {
                 };
                 command.args(["run", &url, "-c", &connections, "-t", "1"]);
                 command.args(["-d", &format!("{whole}s"), "--pipeline", &depth]);
+                if http2 {
+                    command.arg("--http2");
+                }
+                if speaks.is_secure() {
+                    command.arg("-k");
+                }
                 match speaks {
-                    Speaks::Http1 => {}
-                    Speaks::Http2 => {
-                        command.arg("--http2");
-                    }
                     Speaks::Framed => {
                         let message = format!("@{}", tools.message(&MESSAGE)?.display());
                         command.args(["--frame", "u32be", "-b", &message]);
@@ -203,12 +206,7 @@ impl Contestant {
                         command.arg("--proto").arg(tools.proto());
                         command.args(["-b", &message_as_json()]);
                     }
-                    Speaks::Https => {
-                        command.arg("-k");
-                    }
-                    Speaks::Http2Tls => {
-                        command.args(["--http2", "-k"]);
-                    }
+                    Speaks::Http1 | Speaks::Http2 | Speaks::Https | Speaks::Http2Tls => {}
                 }
                 if is_of_mixes && self == Contestant::Wallfinder {
                     command.arg("--traffic").arg(mixes.join("ten.toml"));
@@ -372,18 +370,21 @@ impl Contestant {
     }
 
     fn can_speak(self, protocol: Speaks) -> bool {
-        let is_tool = matches!(
+        let ours = matches!(
             self,
-            Contestant::Wallfinder | Contestant::WallfinderDefaults | Contestant::WallfinderFixed
+            Contestant::Wallfinder
+                | Contestant::WallfinderDefaults
+                | Contestant::WallfinderFixed
+                | Contestant::Engine
+                | Contestant::EngineEpoll
         );
-        let ours = is_tool || matches!(self, Contestant::Engine | Contestant::EngineEpoll);
         let multiplexes = matches!(self, Contestant::H2load | Contestant::Shb | Contestant::Oha);
         match protocol {
             Speaks::Http1 => self != Contestant::Ghz,
             Speaks::Http2 => ours || multiplexes || matches!(self, Contestant::Null { .. }),
             Speaks::Framed => ours || matches!(self, Contestant::Null { .. }),
             Speaks::Grpc => ours || matches!(self, Contestant::H2load | Contestant::Ghz),
-            Speaks::Http2Tls => is_tool || matches!(self, Contestant::Oha | Contestant::K6),
+            Speaks::Http2Tls => ours || matches!(self, Contestant::Oha | Contestant::K6),
             // The null client sends bytes, and whether shb takes any certificate it does not say.
             Speaks::Https => !matches!(
                 self,

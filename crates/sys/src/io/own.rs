@@ -1,4 +1,5 @@
-//! Buffers of bytes that connections make themselves: a connection has one from its first byte to the end of its send.
+//! Buffers of bytes that connections make themselves: a connection has one from its first byte to the end of its send, or
+//! keeps it where that end is not heard of.
 //!
 //! There are as many as connections, so that none ever waits for one. The one that came back last is taken next: where
 //! few connections send at once, few buffers are ever touched, and those stay in the processor's caches.

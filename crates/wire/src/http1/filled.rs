@@ -272,31 +272,37 @@ impl Asked {
     pub(super) fn write(&mut self, filling: &Filling, into: &mut [u8], is_last: bool) -> usize {
         let mut len = 0;
         while self.has_unwritten(is_last) && len < into.len() {
-            let asking = &self.in_flight[self.in_flight.len() - self.unwritten];
+            let asking = self.in_flight[self.in_flight.len() - self.unwritten];
+            let room = &mut into[len..];
+            let whole = match self.offset {
+                0 => filling.write_rows(&asking, room),
+                _ => None,
+            };
+            let (count, is_short) = match whole {
+                Some(count) => (count, false),
+                None => self.write_part(filling, &asking, room),
+            };
+            len += count;
             let written = &filling.written[usize::from(asking.ask.kind)];
-            if self.offset == 0
-                && let Some(count) = filling.write_rows(asking, &mut into[len..])
-            {
-                len += count;
-                written.set(written.get() + count as u64);
-                self.unwritten -= 1;
-                continue;
-            }
-            if self.offset == 0 && !self.known.are(&filling.known) {
-                self.known = Values::clone(&filling.known);
-            }
-            let mut sink = Sink::past(self.offset, &mut into[len..]);
-            filling.render(asking, &self.user, &self.known, &mut sink);
-            len += sink.len();
-            written.set(written.get() + sink.len() as u64);
-            if sink.is_short() {
-                self.offset += sink.len();
+            written.set(written.get() + count as u64);
+            if is_short {
+                self.offset += count;
                 return len;
             }
             self.offset = 0;
             self.unwritten -= 1;
         }
         len
+    }
+
+    /// Writes what is left of a request: how many bytes, and whether there was no room for all of them.
+    fn write_part(&mut self, filling: &Filling, asking: &Asking, room: &mut [u8]) -> (usize, bool) {
+        if self.offset == 0 && !self.known.are(&filling.known) {
+            self.known = Values::clone(&filling.known);
+        }
+        let mut sink = Sink::past(self.offset, room);
+        filling.render(asking, &self.user, &self.known, &mut sink);
+        (sink.len(), sink.is_short())
     }
 
     /// Whether the answer that comes next has no body, whatever its head says.

@@ -15,10 +15,7 @@ pub(crate) struct Parts(Vec<Part>);
 #[derive(Debug)]
 enum Part {
     Fixed(Box<[u8]>),
-    Column {
-        table: u16,
-        column: u16,
-    },
+    Column(Cell),
     Variable {
         variable: u16,
         spelling: Spelling,
@@ -32,6 +29,13 @@ enum Part {
     Sized(Prefix, Parts),
 }
 
+/// The place of a column, spelled.
+#[derive(Debug, Clone, Copy)]
+struct Cell {
+    pick: Pick,
+    column: u16,
+}
+
 /// A text whose places are all columns of rows, which is what most requests are: written in one go, where there is room
 /// for the longest that it can be.
 #[derive(Debug)]
@@ -40,13 +44,6 @@ pub(crate) struct Rows {
     parts: Box<[(Box<[u8]>, Cell)]>,
     end: Box<[u8]>,
     longest: usize,
-}
-
-/// A column's place.
-#[derive(Debug, Clone, Copy)]
-struct Cell {
-    pick: Pick,
-    column: u16,
 }
 
 /// What a request's places are filled in from.
@@ -158,10 +155,10 @@ impl Prepared {
         let part = |piece: &Piece| match piece {
             Piece::Fixed(bytes) => Part::Fixed(bytes.as_slice().into()),
             Piece::Slot(Slot { value, spelling }) => match value {
-                Value::Column { table, column } => Part::Column {
-                    table: *table,
+                Value::Column { table, column } => Part::Column(Cell {
+                    pick: self.picks[usize::from(*table)],
                     column: self.places[&(*table, *column, *spelling)],
-                },
+                }),
                 Value::Variable(variable) => Part::Variable {
                     variable: *variable,
                     spelling: *spelling,
@@ -185,10 +182,7 @@ impl Prepared {
         for part in whole.0 {
             match part {
                 Part::Fixed(bytes) => fixed.extend_from_slice(&bytes),
-                Part::Column { table, column } => {
-                    let pick = self.picks[usize::from(table)];
-                    parts.push((std::mem::take(&mut fixed).into(), Cell { pick, column }));
-                }
+                Part::Column(cell) => parts.push((std::mem::take(&mut fixed).into(), cell)),
                 _ => return None,
             }
         }
@@ -203,12 +197,17 @@ impl Prepared {
     #[inline]
     pub(crate) fn write_rows(&self, rows: &Rows, draw: u32, into: &mut [u8]) -> Option<usize> {
         let mut rest = into.get_mut(..rows.longest)?;
-        for (fixed, Cell { pick, column }) in &rows.parts {
-            let value = self.columns[usize::from(*column)].of_row(pick.row(draw));
-            rest = put(value, put(fixed, rest));
+        for (fixed, cell) in &rows.parts {
+            rest = put(self.cell(*cell, draw), put(fixed, rest));
         }
         let left = put(&rows.end, rest).len();
         Some(rows.longest - left)
+    }
+
+    /// What stands in a column's place for the row of a draw.
+    #[inline]
+    fn cell(&self, cell: Cell, draw: u32) -> &[u8] {
+        self.columns[usize::from(cell.column)].of_row(cell.pick.row(draw))
     }
 
     /// What stands in a part for a request, and how it is to be spelled; `None`: others stand in it.
@@ -216,13 +215,7 @@ impl Prepared {
     fn value<'v>(&'v self, part: &'v Part, from: &Filler<'v>) -> Option<(&'v [u8], Spelling)> {
         Some(match part {
             Part::Fixed(bytes) => (bytes, Spelling::Raw),
-            Part::Column { table, column } => {
-                let row = self.picks[usize::from(*table)].row(from.draw);
-                (
-                    self.columns[usize::from(*column)].of_row(row),
-                    Spelling::Raw,
-                )
-            }
+            Part::Column(cell) => (self.cell(*cell, from.draw), Spelling::Raw),
             Part::Variable { variable, spelling } => (from.user.variable(*variable), *spelling),
             Part::Known { known, spelling } => (&from.known[usize::from(*known)], *spelling),
             Part::Location => (from.user.location(), Spelling::Raw),
@@ -279,7 +272,7 @@ impl Prepared {
     pub(crate) fn longest(&self, parts: &Parts) -> usize {
         let longest = |part: &Part| match part {
             Part::Fixed(bytes) => bytes.len(),
-            Part::Column { column, .. } => self.columns[usize::from(*column)].longest(),
+            Part::Column(cell) => self.columns[usize::from(cell.column)].longest(),
             Part::Variable { spelling, .. } | Part::Known { spelling, .. } => {
                 spelling.longest() * TAKEN_BYTES_MAX
             }
