@@ -51,6 +51,7 @@ fn main() -> ExitCode {
         return become_child(words);
     }
     output::guard_panics();
+    wallfinder_sys::signal::heed_interrupts();
     let parsed = help::command(std::env::args_os()).try_get_matches();
     let parsed = parsed.and_then(|matches| Ok((Flags::from_arg_matches(&matches)?, matches)));
     let (flags, matches) = match parsed {

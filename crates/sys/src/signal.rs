@@ -15,7 +15,16 @@ pub fn catch_interrupts() {
     }
 }
 
-/// The same for SIGHUP, which comes when a terminal is closed; not where it is ignored, as below nohup.
+/// What a shell starts in the background ignores SIGINT: one that came before interrupts are caught would be lost. From
+/// now on SIGINT and SIGTERM end the process until they are caught.
+pub fn heed_interrupts() {
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        // SAFETY: the kernel's own disposition; no code of this process runs in it.
+        unsafe { libc::signal(signal, libc::SIG_DFL) };
+    }
+}
+
+/// SIGHUP is counted as well, which comes when a terminal is closed; not where it is ignored, as below nohup.
 pub fn catch_hang_ups() {
     let handler = note as extern "C" fn(libc::c_int);
     // SAFETY: as above; what it was before is read and set within the calls.

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use wallfinder_tests::{
-    Double, Place, busily, descendants, end_soon, free_port, json_at, listens_on, program, quietly,
-    skip, subjects, together,
+    Double, Place, busily, comm, descendants, end_soon, free_port, json_at, listens_on, program,
+    quietly, skip, subjects, together, until,
 };
 
 #[test]
@@ -95,23 +95,32 @@ fn a_subject_is_gone_after_an_interrupt() {
 #[test]
 fn an_interrupt_while_a_subject_starts_ends_both() {
     let _turn = together();
-    let place = Place::new();
-    let port = free_port();
-    let url = format!("http://subject:{port}/");
-    // It never listens.
-    let running = place.start(&["run", "--subject", "sleep 63", &url, "-q"]);
-    std::thread::sleep(Duration::from_millis(500));
-    let below = descendants(running.pid());
-    running.signal(Signal::TERM);
-    let ran = running.wait(Duration::from_secs(5));
-    assert!(
-        matches!(ran.code, Some(143) | None),
-        "{:?} {}",
-        ran.code,
-        ran.err
-    );
-    std::thread::sleep(Duration::from_millis(300));
-    assert!(end_soon(&below), "the subject is left");
+    // A shell has what it starts in the background ignore SIGINT.
+    let in_background = ["sh", "-c", r#"trap '' INT; exec "$0" "$@""#];
+    for (wrapper, signal, code) in [
+        (&[][..], Signal::TERM, 143),
+        (&[][..], Signal::INT, 130),
+        (&in_background[..], Signal::INT, 130),
+    ] {
+        let place = Place::new();
+        let url = format!("http://subject:{}/", free_port());
+        // It never listens.
+        let running = place.start_as(wrapper, &["run", "--subject", "sleep 63", &url, "-q"]);
+        until("subject", || {
+            let below = descendants(running.pid());
+            below.iter().any(|pid| comm(*pid) == "sleep")
+        });
+        let below = descendants(running.pid());
+        running.signal(signal);
+        let ran = running.wait(Duration::from_secs(5));
+        assert!(
+            ran.code == Some(code) || ran.code.is_none(),
+            "{signal:?}: {:?} {}",
+            ran.code,
+            ran.err
+        );
+        assert!(end_soon(&below), "the subject is left");
+    }
 }
 
 #[test]
