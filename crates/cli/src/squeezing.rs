@@ -14,7 +14,7 @@ use wallfinder_model::{Scenario, Step};
 use wallfinder_probe::{NotSeen, server_of};
 use wallfinder_scenario::Fault;
 use wallfinder_testbed::child::Shim;
-use wallfinder_testbed::lab::{self, Flows, Shaper};
+use wallfinder_testbed::lab::{self, Flows, RelayWatch, Shaper};
 use wallfinder_testbed::squeeze::{Scene, Side};
 
 use crate::exit::Failed;
@@ -97,6 +97,8 @@ impl Testbed {
             None => &behind.pids[..],
             Some(_) => &[],
         };
+        // What delays the link is ours.
+        let relay = order.relay.as_ref().map(RelayWatch::pid);
         let mut setting = Setting {
             server_cpus: cpus(server, &self.placement.server),
             server_quota_cores: server.and_then(|f| f.quota_cores),
@@ -111,11 +113,16 @@ impl Testbed {
             neighbours: neighbours(
                 &*order.server,
                 server,
-                &[family.map_or(&[][..], |family| &family.pids), behind_here].concat(),
+                &[
+                    family.map_or(&[][..], |family| &family.pids),
+                    behind_here,
+                    relay.as_slice(),
+                ]
+                .concat(),
             ),
             // A driver that is started again and again is not seen by name.
             client_neighbours: match own_engine {
-                true => neighbours(&*order.client, client, &[]),
+                true => neighbours(&*order.client, client, relay.as_slice()),
                 false => Vec::new(),
             },
             backends: behind.names,

@@ -243,7 +243,9 @@ pub(crate) fn run(
         (Some(series), Some(from), Some(to)) => series.summarise(from, to),
         _ => Telemetry::default(),
     };
-    telemetry.relay = relayed.filter(|_| closed_ns.is_some());
+    if let Some(relay) = relayed.filter(|_| closed_ns.is_some()) {
+        telemetry.take_relay(relay);
+    }
     if let (Some(of), [(from_ns, before), .., (to_ns, after)]) = (&order.behind, &behind[..])
         // What could not be read has no processes.
         && !before.of.is_empty()

@@ -58,6 +58,8 @@ const LEFT_SHOWN_MAX: usize = 5;
 /// Where the window had this many times the answers per second that a driver tells of, it told of a longer time.
 const LONGER_MIN: f64 = 1.1;
 
+/// How often a driver's connections are looked at: where its window ends is known when they are closed.
+const MARK_EVERY: Duration = Duration::from_secs(1);
 /// A mean latency of fewer steps of the driver's clock than this says nothing.
 const RESOLUTIONS_MIN: f64 = 20.0;
 
@@ -114,14 +116,19 @@ pub(crate) fn run(
     }
     let zero_ns = clock::monotonic_ns();
     step.started_utc = utc_of(zero_ns);
-    let (mut driver, sampler) = launch(order, spec, url, environment, zero_ns)?;
+    let (mut driver, mut sampler) = launch(order, spec, url, environment, zero_ns)?;
     audience.begins(&step);
     relayed(order);
     let mut inside = Inside::new(order, step.load.stop.after);
     let overhear_at = Instant::now() + OVERHEAR_AFTER;
     let mut may_overhear = spec.kind() == DriverKind::Other;
+    let mut marked_at = Instant::now();
     while driver.poll() {
         std::thread::sleep(LOOK_EVERY);
+        if marked_at.elapsed() >= MARK_EVERY {
+            marked_at = Instant::now();
+            sampler.mark("sockets");
+        }
         if may_overhear && Instant::now() >= overhear_at {
             may_overhear = false;
             let weighed = overheard(order, driver.pid());
@@ -156,7 +163,9 @@ pub(crate) fn run(
     let is_counted = spec.kind() == DriverKind::Autocannon && step.load.stop.requests.is_some();
     let inside = inside.filter(|_| is_counted);
     step.caveats.extend(went_on(spec, &outcome.left_behind));
-    step.telemetry.relay = relayed(order);
+    if let Some(relay) = relayed(order) {
+        step.telemetry.take_relay(relay);
+    }
     let in_flight = report.as_ref().and_then(|report| report.in_flight);
     match report {
         Some(report) => take_word(&mut step, &report, exchange, inside),

@@ -85,6 +85,11 @@ pub enum Detail {
         /// Of so many.
         of: u32,
     },
+    /// The relay that delays the link used cores of its processors.
+    Relay {
+        /// How many.
+        cores: f64,
+    },
     /// Others used cores of its processors.
     Neighbour {
         /// How many.

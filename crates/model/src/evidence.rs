@@ -92,6 +92,13 @@ pub enum Fact {
         /// Cores that the side's threads waited for, where that is.
         waited: Option<f64>,
     },
+    /// The relay that delays the link used cores of a side's processors.
+    Relay {
+        /// Whose.
+        side: Side,
+        /// How many.
+        cores: f64,
+    },
     /// How busy a side's processors were, everybody's work included.
     ProcessorsBusy {
         /// Whose.

@@ -208,6 +208,15 @@ pub struct CpuUse {
 }
 
 impl Telemetry {
+    /// Takes in what the link's relay did: what it used of a side's processors is no neighbour's.
+    pub fn take_relay(&mut self, relay: RelaySummary) {
+        for side in [&mut self.client, &mut self.server].into_iter().flatten() {
+            let others = side.neighbour_cores - relay.cores_of(&side.cpus_allowed);
+            side.neighbour_cores = others.max(0.0);
+        }
+        self.relay = Some(relay);
+    }
+
     /// Processors of the server's host over the window.
     pub fn server_cores(&self) -> &[CoreSample] {
         let host = self.server_host.as_ref();
@@ -299,7 +308,7 @@ pub struct FamilySummary {
     pub throttled_share: f64,
     /// The busiest thread.
     pub hottest_thread: Option<ThreadShare>,
-    /// Busy cores of its processors that are not its own and not the other side's.
+    /// Busy cores of its processors that are neither its own, nor the other side's, nor those of the link's relay.
     pub neighbour_cores: f64,
     /// Mean busy share of its processors, everybody's work included, 0..1.
     pub cpus_busy: f64,
@@ -353,6 +362,9 @@ pub struct LinkSummary {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RelaySummary {
+    /// Processors that it may run on; none where an earlier version did not say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpus: Vec<u32>,
     /// The delay that it adds, in each direction.
     pub delay_ns: u64,
     /// Length of the window.
@@ -381,6 +393,13 @@ impl RelaySummary {
     /// The share of a processor that it took, by the larger of both measures, 0..1.
     pub fn busy_share(&self) -> f64 {
         self.busy_ns.max(self.cpu_ns) as f64 / self.span_ns.max(1) as f64
+    }
+
+    /// Cores that it took of these processors.
+    pub fn cores_of(&self, cpus: &[u32]) -> f64 {
+        let meets = self.cpus.iter().any(|cpu| cpus.contains(cpu));
+        let cores = self.cpu_ns as f64 / self.span_ns.max(1) as f64;
+        if meets { cores } else { 0.0 }
     }
 }
 

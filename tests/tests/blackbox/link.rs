@@ -65,6 +65,8 @@ fn a_delay_bounds_throughput_by_what_is_in_flight() {
     assert!((20.0..25.0).contains(&fastest_ms), "{fastest_ms} ms");
     let relay = json_at(&step, "/telemetry/relay");
     assert_eq!(relay["delay_ns"], 10_000_000);
+    let cpus = relay["cpus"].as_array().map_or(0, Vec::len);
+    assert!(cpus > 0, "where it ran is told: {relay}");
     assert_eq!(relay["dropped"], 0);
     // A request and an answer each, at the least.
     let answered = number(&step, "/counts/answered");

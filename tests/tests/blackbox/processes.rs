@@ -165,18 +165,23 @@ fn wrk_is_run_and_its_report_is_read() {
     let (place, double) = (Place::new(), Double::plain());
     let url = double.url("/");
     place
-        .run(&["run", &url, "-q", "--driver", "wrk -t 1 -c 3 -d 1s {url}"])
+        .run(&["run", &url, "-q", "--driver", "wrk -t 1 -c 3 -d 4s {url}"])
         .ends_with(0);
     let step = place.step();
     assert_eq!(step["driver"]["name"], "wrk");
     assert_eq!(step["driver"]["throughput_from"], "report");
     assert_eq!(step["load"]["connections"], 3);
-    // What the server has counted, over about a second.
-    let ratio = step["throughput"].as_f64().unwrap() / double.requests() as f64;
+    // What the server has counted, over about four seconds.
+    let ratio = 4.0 * step["throughput"].as_f64().unwrap() / double.requests() as f64;
     assert!(
         (0.6..1.4).contains(&ratio),
         "{ratio} of what the server counted"
     );
+    // They are looked at while they are there.
+    for side in ["client", "server"] {
+        let sockets = json_at(&step, &format!("/telemetry/{side}_sockets"));
+        assert_eq!(sockets["sockets"], 3, "{side}: {sockets}");
+    }
 }
 
 #[test]

@@ -166,7 +166,7 @@ pub(super) fn processors(side: &Side, which: Which) -> Crowd {
         let cpus = side.cpus.len().max(1) as f64;
         // What its own threads were charged with is in its use already.
         let softirq = side.interrupts.min(gap);
-        let neighbour = (side.neighbour / cpus).min(gap);
+        let neighbour = ((side.neighbour + side.relay) / cpus).min(gap);
         level = side.cpus_busy;
         if softirq >= neighbour && softirq >= 0.3 * gap {
             strength = 0.9 * certainty(level);
@@ -189,18 +189,25 @@ pub(super) fn processors(side: &Side, which: Which) -> Crowd {
                 _ => 0.45,
             };
             strength = wanted * certainty(level);
-            let others = side.neighbour.max(gap * cpus);
-            detail = Some(Detail::Neighbour { cores: others });
-            evidence_list.push(Evidence::new(
-                format!("{label}.neighbour"),
-                others,
-                Fact::Others {
-                    side: which,
-                    cores: others,
-                    busy: None,
-                    waited: None,
-                },
-            ));
+            if side.relay > side.neighbour {
+                let cores = side.relay;
+                detail = Some(Detail::Relay { cores });
+                let fact = Fact::Relay { side: which, cores };
+                evidence_list.push(Evidence::new(format!("{label}.relay"), cores, fact));
+            } else {
+                let others = side.neighbour.max(gap * cpus);
+                detail = Some(Detail::Neighbour { cores: others });
+                evidence_list.push(Evidence::new(
+                    format!("{label}.neighbour"),
+                    others,
+                    Fact::Others {
+                        side: which,
+                        cores: others,
+                        busy: None,
+                        waited: None,
+                    },
+                ));
+            }
         }
         evidence_list.push(Evidence::new(
             format!("{label}.cpus_busy"),

@@ -59,6 +59,8 @@ pub(super) struct Side {
     pub(super) run_wait: f64,
     /// Cores of its processors that went to others.
     pub(super) neighbour: f64,
+    /// Cores of its processors that went to the relay that delays the link.
+    pub(super) relay: f64,
     /// Busy share of its processors, everybody's work included.
     pub(super) cpus_busy: f64,
     /// Softirq share of its processors.
@@ -223,6 +225,8 @@ impl Side {
             processes: family.processes,
             run_wait: known(family.run_wait_cores).unwrap_or(0.0),
             neighbour: caveats::neighbour_cores(family),
+            relay: (step.telemetry.relay.as_ref())
+                .map_or(0.0, |relay| relay.cores_of(&family.cpus_allowed)),
             cpus_busy: share(family.cpus_busy),
             softirq: share(family.cpus_softirq),
             interrupts: share(caveats::interrupt_cores(family) / cpus_known),

@@ -6,8 +6,8 @@ use wallfinder_model::plan::Arrival;
 use wallfinder_model::reason::{Beside, Capacity, Side, Sign, TimeOf};
 use wallfinder_model::record::{Interval, Step, WorkerSummary};
 use wallfinder_model::telemetry::{
-    CoreSample, FamilySample, HostSummary, LinkSample, LinkSummary, Sample, SocketsSummary,
-    TcpSample, ThreadShare,
+    CoreSample, FamilySample, HostSummary, LinkSample, LinkSummary, RelaySummary, Sample,
+    SocketsSummary, TcpSample, ThreadShare,
 };
 use wallfinder_model::{Caveat, Nanos, Wall};
 
@@ -198,6 +198,36 @@ mod server {
             matches!(verdict.detail, Some(Detail::Neighbour { cores }) if cores > 0.35),
             "{verdict:#?}"
         );
+    }
+
+    #[test]
+    fn the_relay_of_a_link_is_no_neighbour_of_the_client() {
+        let beside = |relay_cpu| {
+            judge(a_step().server(1.0, 0.3).client(1.0, 0.4).with(|step| {
+                let client = step.telemetry.client.as_mut().unwrap();
+                client.cpus_busy = 1.0;
+                client.neighbour_cores = 0.6;
+                client.run_wait_cores = 0.58;
+                step.telemetry.take_relay(RelaySummary {
+                    cpus: vec![relay_cpu],
+                    delay_ns: 500_000,
+                    span_ns: 1_000_000_000,
+                    cpu_ns: 590_000_000,
+                    ..RelaySummary::default()
+                });
+            }))
+        };
+        let is_neighbour = |caveat: &Caveat| matches!(caveat, Caveat::Neighbour { .. });
+        // The client has processor 1.
+        let verdict = beside(1);
+        expect(&verdict, Wall::ClientCpu);
+        assert!(
+            matches!(verdict.detail, Some(Detail::Relay { cores }) if (cores - 0.59).abs() < 1e-9),
+            "{verdict:#?}"
+        );
+        assert!(!verdict.caveats.iter().any(is_neighbour), "{verdict:#?}");
+        let apart = beside(2);
+        assert!(apart.caveats.iter().any(is_neighbour), "{apart:#?}");
     }
 
     #[test]

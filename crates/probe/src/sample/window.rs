@@ -283,19 +283,16 @@ impl<'a> Window<'a> {
         })
     }
 
+    /// Between the first and the last reading in which they were looked at. Connections that are closed by then say
+    /// nothing of what they were: the last is one before.
     fn sockets(&self, side: Side) -> Option<SocketsSummary> {
-        let earlier = self
-            .before
-            .detail
-            .as_deref()
-            .and_then(|detail| detail.sockets(side))?;
-        let later = self
-            .after
-            .detail
-            .as_deref()
-            .and_then(|detail| detail.sockets(side))?;
-        // Connections that are closed by then say nothing of what they were.
-        (!later.is_empty()).then(|| later.summary(earlier, self.span_ns()))
+        let mut tables = self.between.iter().filter_map(|reading| {
+            let table = reading.detail.as_deref()?.sockets(side)?;
+            Some((reading.at_ns, table))
+        });
+        let (from_ns, earlier) = tables.next()?;
+        let (to_ns, later) = tables.rfind(|(_, table)| !table.is_empty())?;
+        Some(later.summary(earlier, to_ns.abs_diff(from_ns)))
     }
 }
 

@@ -59,6 +59,12 @@ pub fn detail(detail: &Detail) -> String {
             format!("a quota: throttled in {} of its periods", share(part))
         }
         Detail::ClientHosts { hosts, of } => client_hosts(hosts, *of),
+        Detail::Relay { cores: taken } => {
+            format!(
+                "relay: what delays the link used {} of its cores",
+                cores(taken)
+            )
+        }
         Detail::Neighbour { cores: others } => {
             format!("neighbour: others used {} of its cores", cores(others))
         }

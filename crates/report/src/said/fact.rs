@@ -181,6 +181,14 @@ pub fn fact(fact: &Fact) -> String {
                 waited.unwrap_or_default()
             )
         }
+        Fact::Relay {
+            side: which,
+            cores: taken,
+        } => format!(
+            "the relay that delays the link used {} of {}'s processors",
+            words::cores(*taken),
+            side(*which)
+        ),
         Fact::ProcessorsBusy {
             side: which,
             share: part,

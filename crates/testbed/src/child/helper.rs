@@ -51,6 +51,11 @@ impl Helper {
         }
     }
 
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// What a helper says, line by line, as it comes: heard by a thread of this name until the
     /// helper ends. Lines that are nothing of the kind are passed over.
     pub(crate) fn answers<T>(stdout: ChildStdout, thread: &str) -> io::Result<Receiver<T>>

@@ -76,6 +76,7 @@ pub struct RelayWatch(Arc<Mutex<Pipes>>);
 
 #[derive(Debug)]
 struct Pipes {
+    pid: u32,
     orders: ChildStdin,
     answers: Receiver<Said>,
 }
@@ -106,7 +107,12 @@ impl Relay {
             Ok(Said::Failed(why)) => return Err(failed(why)),
             _ => return Err(failed("it did not start".into())),
         }
-        let pipes = Arc::new(Mutex::new(Pipes { orders, answers }));
+        let pid = helper.pid();
+        let pipes = Arc::new(Mutex::new(Pipes {
+            pid,
+            orders,
+            answers,
+        }));
         Ok(Relay {
             watch: RelayWatch(pipes),
             _helper: helper,
@@ -125,6 +131,11 @@ impl Relay {
 }
 
 impl RelayWatch {
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.pipes().pid
+    }
+
     /// What it did since it was asked last.
     pub fn read(&self) -> Result<RelaySummary, TestbedError> {
         let mut pipes = self.pipes();

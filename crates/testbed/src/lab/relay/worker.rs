@@ -249,6 +249,7 @@ impl Relay {
             .map(|way| way.line.take_held_bytes_max());
         let account = &mut self.account;
         let summary = RelaySummary {
+            cpus: process::allowed_cpus(),
             delay_ns: self.delay_ns,
             span_ns: now_ns - account.since_ns,
             packets: account.packets,
