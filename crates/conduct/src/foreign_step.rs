@@ -58,8 +58,10 @@ const LEFT_SHOWN_MAX: usize = 5;
 /// Where the window had this many times the answers per second that a driver tells of, it told of a longer time.
 const LONGER_MIN: f64 = 1.1;
 
-/// How often a driver's connections are looked at: where its window ends is known when they are closed.
+/// How often the connections of a driver are looked at, for where its window ends is known when they are closed: so often, or
+/// after so large a part of the time before. What is kept of them grows with its logarithm.
 const MARK_EVERY: Duration = Duration::from_secs(1);
+const MARK_PART: u32 = 20;
 /// A mean latency of fewer steps of the driver's clock than this says nothing.
 const RESOLUTIONS_MIN: f64 = 20.0;
 
@@ -122,12 +124,13 @@ pub(crate) fn run(
     let mut inside = Inside::new(order, step.load.stop.after);
     let overhear_at = Instant::now() + OVERHEAR_AFTER;
     let mut may_overhear = spec.kind() == DriverKind::Other;
-    let mut marked_at = Instant::now();
+    let started_at = Instant::now();
+    let mut mark_at = started_at + MARK_EVERY;
     while driver.poll() {
         std::thread::sleep(LOOK_EVERY);
-        if marked_at.elapsed() >= MARK_EVERY {
-            marked_at = Instant::now();
+        if Instant::now() >= mark_at {
             sampler.mark("sockets");
+            mark_at = Instant::now() + MARK_EVERY.max(started_at.elapsed() / MARK_PART);
         }
         if may_overhear && Instant::now() >= overhear_at {
             may_overhear = false;
