@@ -58,9 +58,9 @@ const LEFT_SHOWN_MAX: usize = 5;
 /// Where the window had this many times the answers per second that a driver tells of, it told of a longer time.
 const LONGER_MIN: f64 = 1.1;
 
-/// How often the connections of a driver are looked at, for where its window ends is known when they are closed: so often, or
-/// after so large a part of the time before. What is kept of them grows with its logarithm.
+/// How often the connections of a driver are looked at, for where its window ends is known when they are closed.
 const MARK_EVERY: Duration = Duration::from_secs(1);
+/// And no sooner than after one part in so many of the time before: what is kept of a long run stays small.
 const MARK_PART: u32 = 20;
 /// A mean latency of fewer steps of the driver's clock than this says nothing.
 const RESOLUTIONS_MIN: f64 = 20.0;

@@ -111,6 +111,26 @@ impl Crowd {
     }
 }
 
+/// Who else had a side's processors, and how many cores of them: `unexplained` where nobody is known to have had more.
+fn others(side: &Side, which: Which, unexplained: f64) -> (Detail, Evidence) {
+    let label = which.label();
+    if side.relay > side.neighbour {
+        let cores = side.relay;
+        let fact = Fact::Relay { side: which, cores };
+        let evidence = Evidence::new(format!("{label}.relay"), cores, fact);
+        return (Detail::Relay { cores }, evidence);
+    }
+    let cores = side.neighbour.max(unexplained);
+    let fact = Fact::Others {
+        side: which,
+        cores,
+        busy: None,
+        waited: None,
+    };
+    let evidence = Evidence::new(format!("{label}.neighbour"), cores, fact);
+    (Detail::Neighbour { cores }, evidence)
+}
+
 /// The fullness of a side's processors: its own time, its quota, receive work, neighbours.
 pub(super) fn processors(side: &Side, which: Which) -> Crowd {
     let label = which.label();
@@ -189,25 +209,9 @@ pub(super) fn processors(side: &Side, which: Which) -> Crowd {
                 _ => 0.45,
             };
             strength = wanted * certainty(level);
-            if side.relay > side.neighbour {
-                let cores = side.relay;
-                detail = Some(Detail::Relay { cores });
-                let fact = Fact::Relay { side: which, cores };
-                evidence_list.push(Evidence::new(format!("{label}.relay"), cores, fact));
-            } else {
-                let others = side.neighbour.max(gap * cpus);
-                detail = Some(Detail::Neighbour { cores: others });
-                evidence_list.push(Evidence::new(
-                    format!("{label}.neighbour"),
-                    others,
-                    Fact::Others {
-                        side: which,
-                        cores: others,
-                        busy: None,
-                        waited: None,
-                    },
-                ));
-            }
+            let (who, evidence) = others(side, which, gap * cpus);
+            detail = Some(who);
+            evidence_list.push(evidence);
         }
         evidence_list.push(Evidence::new(
             format!("{label}.cpus_busy"),

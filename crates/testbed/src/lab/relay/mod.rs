@@ -72,11 +72,13 @@ pub(super) struct Relay {
 
 /// Asks a relay what it did; whoever keeps one does not keep the relay alive.
 #[derive(Debug, Clone)]
-pub struct RelayWatch(Arc<Mutex<Pipes>>);
+pub struct RelayWatch {
+    pid: u32,
+    pipes: Arc<Mutex<Pipes>>,
+}
 
 #[derive(Debug)]
 struct Pipes {
-    pid: u32,
     orders: ChildStdin,
     answers: Receiver<Said>,
 }
@@ -107,14 +109,11 @@ impl Relay {
             Ok(Said::Failed(why)) => return Err(failed(why)),
             _ => return Err(failed("it did not start".into())),
         }
-        let pid = helper.pid();
-        let pipes = Arc::new(Mutex::new(Pipes {
-            pid,
-            orders,
-            answers,
-        }));
         Ok(Relay {
-            watch: RelayWatch(pipes),
+            watch: RelayWatch {
+                pid: helper.pid(),
+                pipes: Arc::new(Mutex::new(Pipes { orders, answers })),
+            },
             _helper: helper,
         })
     }
@@ -133,7 +132,7 @@ impl Relay {
 impl RelayWatch {
     /// Its process.
     pub fn pid(&self) -> u32 {
-        self.pipes().pid
+        self.pid
     }
 
     /// What it did since it was asked last.
@@ -149,7 +148,7 @@ impl RelayWatch {
     }
 
     fn pipes(&self) -> std::sync::MutexGuard<'_, Pipes> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.pipes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
