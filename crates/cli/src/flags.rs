@@ -414,6 +414,11 @@ pub(crate) struct LabUpFlags {
     /// are left; without any all hosts have all.
     #[arg(long, value_name = "LIST", value_parser = cpu_list)]
     pub(crate) cpus: Vec<CpuList>,
+
+    /// Cores that the first host may use of its processors, such as 0.1, or none for no quota; given again: of the
+    /// next. The last is of all that are left.
+    #[arg(long = "quota", value_name = "CORES", value_parser = host_quota)]
+    pub(crate) quotas: Vec<HostQuota>,
 }
 
 /// What `doctor` does beside looking.
@@ -1458,6 +1463,18 @@ pub(crate) enum TlsVersionFlag {
 /// Processors by number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CpuList(pub(crate) Vec<u32>);
+
+/// Cores that a host of a lab may use; `None`: all that it has.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct HostQuota(pub(crate) Option<f64>);
+
+fn host_quota(text: &str) -> Result<HostQuota, String> {
+    let cores = match text {
+        "none" => None,
+        _ => Some(cores(text)?),
+    };
+    Ok(HostQuota(cores))
+}
 
 /// Processors that this process may use.
 fn cpu_list(text: &str) -> Result<CpuList, String> {

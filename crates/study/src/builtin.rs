@@ -20,6 +20,10 @@ pub static ALL: &[Builtin] = &[
         text: include_str!("../../../studies/client-ceiling.toml"),
     },
     Builtin {
+        name: "client-machines",
+        text: include_str!("../../../studies/client-machines.toml"),
+    },
+    Builtin {
         name: "gzip-wall",
         text: include_str!("../../../studies/gzip-wall.toml"),
     },

@@ -33,6 +33,10 @@ pub struct Walk {
     pub source: String,
     /// What it is about.
     pub title: String,
+    /// How many lines it has.
+    pub lines: u32,
+    /// Lines that say nothing: blank ones, headings, heads of tables.
+    pub says_nothing: Vec<String>,
     /// Its sentences, in its order.
     #[serde(rename = "sentence")]
     pub sentences: Vec<Sentence>,
@@ -52,6 +56,9 @@ pub struct Sentence {
     /// What of it is not tried, and why.
     #[serde(default)]
     pub untried: Option<String>,
+    /// What a reader has to know of how it is tried.
+    #[serde(default)]
+    pub remark: Option<String>,
 }
 
 /// What is known of a claim, for one driver.
@@ -79,9 +86,10 @@ impl Walk {
         })
     }
 
-    /// What is wrong with it: a claim that there is not, a sentence that is neither tried nor said not to be.
+    /// What is wrong with it: a claim that there is not, a sentence that is neither tried nor said not to be, a line of the
+    /// source that no sentence has.
     pub fn faults(&self, studies: &[Study]) -> Vec<String> {
-        let mut faults = Vec::new();
+        let mut faults = self.lines_missing();
         for sentence in &self.sentences {
             let place = format!("{}, lines {}", self.source, sentence.lines);
             if sentence.claims.is_empty() && sentence.untried.is_none() {
@@ -93,6 +101,29 @@ impl Walk {
                 }
             }
         }
+        faults
+    }
+
+    /// Lines of the source that no sentence has, and lines that there are not.
+    fn lines_missing(&self) -> Vec<String> {
+        let mut faults = Vec::new();
+        let mut is_told = vec![false; self.lines as usize];
+        let told = self.sentences.iter().map(|sentence| &sentence.lines);
+        for place in told.chain(&self.says_nothing) {
+            let (first, last) = place.split_once('-').unwrap_or((place, place));
+            let told = match (first.parse::<usize>(), last.parse::<usize>()) {
+                (Ok(first @ 1..), Ok(last)) => is_told.get_mut(first - 1..last),
+                _ => None,
+            };
+            match told {
+                Some(told) => told.fill(true),
+                None => faults.push(format!("{}: there are no lines {place}", self.source)),
+            }
+        }
+        let missing = (1..).zip(is_told).filter(|(_, is_told)| !is_told);
+        faults.extend(
+            missing.map(|(line, _)| format!("{}: no sentence has line {line}", self.source)),
+        );
         faults
     }
 
@@ -121,8 +152,15 @@ impl Walk {
                     says = " | ".to_owned();
                 }
             }
-            if let Some(why) = &sentence.untried {
-                let _ = writeln!(page, "| {says} |  | not tried | {} |", cell(why));
+            let told = [
+                ("remark", &sentence.remark),
+                ("not tried", &sentence.untried),
+            ];
+            for (what, why) in told {
+                if let Some(why) = why {
+                    let _ = writeln!(page, "| {says} |  | {what} | {} |", cell(why));
+                    says = " | ".to_owned();
+                }
             }
         }
         page

@@ -716,3 +716,29 @@ fn what_a_host_does_not_grant_or_cannot_be_is_said_in_a_sentence() {
     lab.place.run(&["lab", "down"]).ends_with(0);
     assert!(!Path::new(&folder).exists());
 }
+
+#[test]
+fn a_host_of_a_lab_is_held_to_its_quota() {
+    let asked = [
+        "2", "--cpus", "0", "--cpus", "1", "--quota", "none", "--quota", "0.1",
+    ];
+    let Some(lab) = Lab::of(&asked, "--spin-us 0") else {
+        return;
+    };
+    lab.lets_in();
+    // What a busy loop of a second had of it, in hundredths.
+    let had = |host: &str| -> f64 {
+        let mut ssh = Command::new("ssh");
+        ssh.arg("-F").arg(&lab.settings).arg(host);
+        ssh.arg("timeout 1 sh -c 'while :; do :; done'; cut -d ' ' -f 16,17 /proc/$$/stat");
+        let said = ssh.output().expect("a session").stdout;
+        let said = String::from_utf8(said).expect("text");
+        said.split_whitespace()
+            .map(|ticks| ticks.parse::<f64>().expect("ticks"))
+            .sum()
+    };
+    let (free, held) = (had("h1"), had("h2"));
+    assert!(held > 0.0 && held < 0.4 * free, "{held} of {free}");
+    let ran = lab.place.run(&["lab", "up", "1", "--quota", "some"]);
+    assert!(ran.ends_with(2).err.contains("number of cores"));
+}

@@ -30,7 +30,9 @@ fn up(flags: &LabUpFlags) -> Result<(), Failed> {
     let cpus: Vec<Vec<u32>> = flags.cpus.iter().map(|cpus| cpus.0.clone()).collect();
     let interrupts = Interrupts::catch();
     let shim = Shim::of_this_process();
-    let lab = Hosts::up(usize::from(flags.hosts), link, &cpus, &shim).map_err(Failed::run)?;
+    let quotas: Vec<Option<f64>> = flags.quotas.iter().map(|quota| quota.0).collect();
+    let lab = Hosts::up(usize::from(flags.hosts), link, &cpus, &quotas, &shim);
+    let lab = lab.map_err(Failed::run)?;
     output::put(&shown(&lab), None)?;
     while interrupts.came().is_none() {
         lab.stand().map_err(Failed::run)?;

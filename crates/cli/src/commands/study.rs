@@ -184,7 +184,7 @@ fn keep(run: &Path, into: &Path) -> Result<(), Failed> {
     let name = as_run(folder.path(), &record.plan)?;
     let (has_parts, size) = extent(&record, &name)?;
     let study = with_parts(&name, has_parts)?;
-    if builtin::find(&study.id).is_some() && !is_of_builtin(&record, &study.id) {
+    if builtin::find(&study.id).is_some_and(|builtin| !is_of_builtin(&record, builtin)) {
         return Err(Failed::usage(format!(
             "the run is of a file whose id is that of the built-in study `{}`, and would take its results' place: \
              give it another id",
@@ -210,12 +210,12 @@ fn keep(run: &Path, into: &Path) -> Result<(), Failed> {
     output::put(&kept.text(), Some(&file))
 }
 
-/// Whether a run was of the built-in study of this id, in this version or an earlier one.
-fn is_of_builtin(record: &Record, id: &str) -> bool {
+/// Whether a run was of this built-in study, in this version or an earlier one, or of a file that says the same.
+fn is_of_builtin(record: &Record, builtin: &builtin::Builtin) -> bool {
     match &record.plan.study {
-        Some(asked) => asked.built_in,
+        Some(asked) => asked.built_in || asked.fingerprint == fingerprint(builtin.text),
         // Of before, when only the command line told.
-        None => record.command_line.iter().any(|word| word == id),
+        None => record.command_line.iter().any(|word| word == builtin.name),
     }
 }
 

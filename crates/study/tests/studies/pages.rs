@@ -157,6 +157,21 @@ fn tells_minutes(page: &str) -> bool {
         .any(|pair| is_count(pair[0]) && pair[1].starts_with("minutes"))
 }
 
+/// Lines with a command of a large size, and a remark that does not say in digits how many minutes it takes.
+fn without_minutes(page: &str) -> Vec<&str> {
+    let is_long = |line: &str| line.contains("--size demo") || line.contains("--size full");
+    let is_without = |line: &str| match line.split_once('#') {
+        Some((command, remark)) if is_long(command) => {
+            let words: Vec<&str> = remark.split_whitespace().collect();
+            !words
+                .windows(2)
+                .any(|pair| is_count(pair[0]) && pair[1].starts_with("minutes"))
+        }
+        _ => false,
+    };
+    page.lines().filter(|line| is_without(line)).collect()
+}
+
 #[test]
 fn pages_of_studies_state_the_counts_of_the_plan_and_of_the_kept_run() {
     let kept = kept();
@@ -168,6 +183,9 @@ fn pages_of_studies_state_the_counts_of_the_plan_and_of_the_kept_run() {
         let path = format!("docs/studies/{name}.md");
         if !is_current(&path, &restated(&page, kept)) {
             stale.push(format!("{path}: minutes or steps"));
+        }
+        for line in without_minutes(&page) {
+            stale.push(format!("{path}: no minutes, in digits: {line}"));
         }
         if tells_minutes(&page) {
             stale.push(format!("{path}: nothing keeps how many minutes a run took"));
@@ -198,6 +216,8 @@ fn counts_on_a_page_are_put_right_and_other_words_left() {
     assert_eq!(restated(page, &kept), right);
     assert_eq!(restated(&right, &kept), right);
     assert!(!tells_minutes(page) && tells_minutes("135 steps in 10\nminutes."));
+    assert_eq!(without_minutes(page).len(), 1);
+    assert!(without_minutes(&right).is_empty());
 }
 
 #[test]
@@ -233,14 +253,32 @@ fn each_sentence_is_tried_or_has_a_reason_and_each_claim_tries_one() {
 }
 
 #[test]
-fn a_walk_with_a_claim_that_there_is_not_is_found_out() {
-    let text = "source = \"a.txt\"\ntitle = \"A\"\n\n[[sentence]]\nlines = \"1\"\nsays = \"So\"\n\
-                claims = [\"lock/nothing\"]\n\n[[sentence]]\nlines = \"2\"\nsays = \"And so\"\n";
+fn a_walk_that_leaves_something_out_is_found_out() {
+    let text = r#"
+        source = "a.txt"
+        title = "A"
+        lines = 5
+        says_nothing = ["2", "6-7"]
+
+        [[sentence]]
+        lines = "1"
+        says = "So"
+        claims = ["lock/nothing"]
+
+        [[sentence]]
+        lines = "3-4"
+        says = "And so"
+        remark = "Seen"
+    "#;
     let walk = Walk::parse("a.toml", text).unwrap();
     let faults = walk.faults(&studies());
-    assert_eq!(faults.len(), 2, "{faults:?}");
-    assert!(faults[0].contains("there is no claim `lock/nothing`"));
-    assert!(faults[1].contains("neither a claim nor a reason"));
+    let expected = [
+        "a.txt: there are no lines 6-7",
+        "a.txt: no sentence has line 5",
+        "a.txt, lines 1: there is no claim `lock/nothing`",
+        "a.txt, lines 3-4: neither a claim nor a reason",
+    ];
+    assert_eq!(faults, expected);
 }
 
 #[test]

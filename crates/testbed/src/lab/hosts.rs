@@ -7,8 +7,8 @@
 //!                             a tbf on each port: the network between, which is no host's
 //! ```
 //!
-//! A host has its own network, processes, mounts of what a tool writes to, and name, an sshd, the processors that it was
-//! given, and a monotonic clock that is `CLOCK_AHEAD` further ahead of this machine's with each host. Kernel, control
+//! A host has its own network, processes, mounts of what a tool writes to, and name, an sshd, the processors and the quota
+//! that it was given, and a monotonic clock that is `CLOCK_AHEAD` further ahead of this machine's with each host. Kernel, control
 //! groups, files and the wall clock are this machine's. Keys are made for the lab, and go with
 //! it.
 
@@ -26,6 +26,7 @@ use wallfinder_sys::programs::on_path;
 use super::{Tbf, add_netns, free_network};
 use crate::child::{Child, ChildSpec, Keep, Place, RunAs, Shim};
 use crate::error::TestbedError;
+use crate::group::{Control, Group};
 use crate::iproute;
 use crate::scratch::Scratch;
 use crate::undo::{Change, Journal};
@@ -49,6 +50,8 @@ const OWN_FOLDERS: &str = "/root /var/log /var/tmp";
 #[derive(Debug)]
 pub struct Hosts {
     hosts: Vec<Host>,
+    /// After the processes in them.
+    quotas: Vec<Group>,
     keys: Scratch,
     changes: Vec<Change>,
 }
@@ -65,12 +68,13 @@ pub struct Host {
 }
 
 impl Hosts {
-    /// So many, with a link of this rate to the bridge. Each has its own list of processors, those beyond the last
-    /// list have that one; without any all have all.
+    /// So many, with a link of this rate to the bridge. Each has its own list of processors and its own quota in cores,
+    /// those beyond the last list and the last quota have that one; without any all have all.
     pub fn up(
         count: usize,
         link: LinkSpec,
         cpus: &[Vec<u32>],
+        quotas: &[Option<f64>],
         shim: &Shim,
     ) -> Result<Hosts, TestbedError> {
         let sshd = needed("sshd", "openssh-server")?;
@@ -84,6 +88,7 @@ impl Hosts {
         let (switch, change) = add_netns(journal, "w")?;
         let mut lab = Hosts {
             hosts: Vec::new(),
+            quotas: Vec::new(),
             keys,
             changes: vec![change],
         };
@@ -131,7 +136,7 @@ impl Hosts {
                 nth,
                 address(nth),
                 &netns,
-                cpus.get(nth - 1).or(cpus.last()).map_or(&[], Vec::as_slice),
+                of_host(cpus, nth).map_or(&[], Vec::as_slice),
                 shim,
                 [&unshare, &sshd],
             )?;
@@ -139,6 +144,14 @@ impl Hosts {
         }
         lab.write_settings()?;
         lab.answer()?;
+        for (nth, host) in (1..).zip(&lab.hosts) {
+            let Some(cores) = of_host(quotas, nth).copied().flatten() else {
+                continue;
+            };
+            let mut group = Group::around(&[host.init.pid()], &host.name, Control::Cpu, shim)?;
+            group.set_quota(Some(cores))?;
+            lab.quotas.push(group);
+        }
         Ok(lab)
     }
 
@@ -287,6 +300,7 @@ impl Drop for Hosts {
         // goes the journal that says so.
         self.end_agents();
         self.hosts.clear();
+        self.quotas.clear();
         while self.changes.pop().is_some() {}
     }
 }
@@ -321,6 +335,11 @@ impl Hosts {
             sleep(Duration::from_millis(20));
         }
     }
+}
+
+/// What a host was given, by its number from 1.
+fn of_host<T>(given: &[T], nth: usize) -> Option<&T> {
+    given.get(nth - 1).or(given.last())
 }
 
 fn numbers_of_processes() -> Vec<u32> {
