@@ -180,7 +180,19 @@ Examples:
 pub(crate) enum TrafficFrom {
     /// From a HAR, as browsers save it: one session of its requests, in order.
     #[command(name = "from-har")]
-    Har(ImportFlags),
+    Har {
+        #[command(flatten)]
+        import: ImportFlags,
+
+        /// Write a request for each route, weighted by how often it was asked, in the place of a session: `find` then tells
+        /// which of them holds the wall.
+        #[arg(long)]
+        by_route: bool,
+
+        /// Seed the choice of paths to keep, where a route has more than 1,000.
+        #[arg(long, value_name = "N", default_value = "1", requires = "by_route")]
+        seed: u64,
+    },
     /// From an access log: its routes by how often each was asked, with the paths that were asked.
     #[command(name = "from-log")]
     Log {
@@ -415,8 +427,8 @@ pub(crate) struct LabUpFlags {
     #[arg(long, value_name = "LIST", value_parser = cpu_list)]
     pub(crate) cpus: Vec<CpuList>,
 
-    /// Cores that the first host may use of its processors, such as 0.1, or none for no quota; given again: of the
-    /// next. The last is of all that are left.
+    /// Limit the first host to this many cores' worth of time, such as 0.1, or `none`; given again: the next. The
+    /// last is of all that are left.
     #[arg(long = "quota", value_name = "CORES", value_parser = host_quota)]
     pub(crate) quotas: Vec<HostQuota>,
 }
@@ -454,6 +466,10 @@ pub(crate) struct TargetFlags {
     /// Load this URL; the host `subject` stands for the server that --subject starts.
     #[arg(value_name = "URL", required_unless_present = "scenario")]
     pub(crate) url: Option<String>,
+
+    /// Load these URLs of the same server too, each as often as the first.
+    #[arg(value_name = "MORE URLS", conflicts_with_all = ["traffic", "urls_from"])]
+    pub(crate) more_urls: Vec<String>,
 
     /// Use this request method.
     #[arg(short = 'm', long, default_value = "GET", help_heading = heading::TARGET)]
@@ -827,7 +843,7 @@ pub(crate) struct RunFlags {
     pub(crate) samples: bool,
 
     /// Send what this access log or HAR holds, when it was logged (open loop).
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["traffic", "urls_from", "rate"], help_heading = heading::TARGET)]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["traffic", "urls_from", "more_urls", "rate"], help_heading = heading::TARGET)]
     pub(crate) replay: Option<PathBuf>,
 
     /// How the log's lines are written: combined, common, json, or nginx's own, such as '$msec "$request" $request_time'.
@@ -1471,7 +1487,7 @@ pub(crate) struct HostQuota(pub(crate) Option<f64>);
 fn host_quota(text: &str) -> Result<HostQuota, String> {
     let cores = match text {
         "none" => None,
-        _ => Some(cores(text)?),
+        _ => Some(cores(text).map_err(|why| format!("{why}, or none"))?),
     };
     Ok(HostQuota(cores))
 }

@@ -255,6 +255,12 @@ fn resolved(
         ..read
     };
     let given = Given { matches };
+    if let (Some(_), Part::Ab | Part::Bytes) = (flags.more_urls.first(), part) {
+        return Err(Failed::usage(
+            "it takes one URL: `ab` has the other as --url-b, or both paths as --path A,B; of `bytes` braces in its path \
+             stand for several",
+        ));
+    }
     common(&given, flags, &mut scenario);
     let (sent, traffic_file) = traffic(flags)?;
     if let Some(sent) = sent {
@@ -312,8 +318,41 @@ fn traffic(flags: &TargetFlags) -> Result<(Option<Traffic>, Option<TrafficFile>)
         (None, Some(path)) => of_urls(&text(path)?, &is_telling)
             .map(|traffic| (Some(traffic), None))
             .map_err(|why| Failed::usage(format!("--urls-from {}: {why}", path.display()))),
-        (None, None) => Ok((None, None)),
+        (None, None) if flags.more_urls.is_empty() => Ok((None, None)),
+        (None, None) => {
+            let urls = flags.url.iter().chain(&flags.more_urls);
+            let traffic = of_urls(&list_of(urls)?, &is_telling).map_err(Failed::usage)?;
+            Ok((Some(traffic), None))
+        }
     }
+}
+
+/// URLs as a list with weights, those of the first one's origin by their paths, which are then their names.
+fn list_of<'u>(urls: impl Iterator<Item = &'u String>) -> Result<String, Failed> {
+    let mut lines: Vec<(String, u32)> = Vec::new();
+    let mut origin = None;
+    for url in urls {
+        if url.contains(char::is_whitespace) {
+            return Err(Failed::usage(format!("`{url}` has white space in it")));
+        }
+        let begins = url.find("://").map_or(0, |at| at + "://".len());
+        let path = url[begins..].find(['/', '?', '#']);
+        let ends = path.map_or(url.len(), |at| begins + at);
+        let origin: &str = origin.get_or_insert(&url[..ends]);
+        let line = match url[..ends] == *origin {
+            true if url[ends..].starts_with('/') => url[ends..].to_owned(),
+            true => format!("/{}", &url[ends..]),
+            false => url.clone(),
+        };
+        match lines.iter_mut().find(|(known, _)| *known == line) {
+            Some((_, times)) => *times += 1,
+            None => lines.push((line, 1)),
+        }
+    }
+    let lines = lines.into_iter();
+    Ok(lines
+        .map(|(line, times)| format!("{times} {line}\n"))
+        .collect())
 }
 
 /// Why a file of traffic was not read.
@@ -638,6 +677,26 @@ mod tests {
 
     use super::*;
     use crate::flags::{Command, Flags};
+
+    #[test]
+    fn several_urls_are_a_list_of_paths_of_the_first_ones_origin() {
+        let list = |urls: &[&str]| {
+            let urls: Vec<String> = urls.iter().map(|url| (*url).to_owned()).collect();
+            list_of(urls.iter()).map_err(|failed| failed.message)
+        };
+        let same = [
+            "http://h:1?x=1",
+            "http://h:1/b",
+            "http://h:1/b",
+            "http://h:1",
+        ];
+        assert_eq!(list(&same).as_deref(), Ok("1 /?x=1\n2 /b\n1 /\n"));
+        // Others are left as they are, for those who refuse them to name.
+        let others = ["http://h/a", "http://h2/b", "http://h:80/c", "/d"];
+        let kept = "1 /a\n1 http://h2/b\n1 http://h:80/c\n1 /d\n";
+        assert_eq!(list(&others).as_deref(), Ok(kept));
+        assert!(list(&["http://h/a b"]).unwrap_err().contains("white space"));
+    }
 
     /// The scenario of a command line, without its secrets being learned.
     fn of(line: &str) -> Scenario {

@@ -1104,6 +1104,17 @@ steps = [
             ),
             ("[[request]]\nget = \"/{users.id}\"\n", 2, "no [data.users]"),
             (
+                "[data.users]\nrows = [ { name = \"ann\" } ]\n[[request]]\nget = \"/{users.nam}\"\n",
+                4,
+                "has no column `nam`",
+            ),
+            (
+                "[[session]]\nname = \"a\"\nsteps = [\n { get = \"/\", take = { x = \"regex:(a{1000}){1000}{1000}\" } },\n \
+                 { get = \"/{x}\" } ]\n",
+                4,
+                "takes more than 4 MiB",
+            ),
+            (
                 "[[request]]\nget = \"/\"\ntake = { a = \"json:/a\" }\n",
                 3,
                 "[[session]]",

@@ -119,6 +119,48 @@ fn answers_gather_in_a_and_are_taken_one_by_one_in_b() {
 }
 
 #[test]
+fn requests_of_a_mix_are_compared_by_name() {
+    let _turn = together();
+    let place = Place::new();
+    // One of them waits for as long as B's field says.
+    let double = Double::start(|peer| {
+        while let Some(request) = peer.request() {
+            let request = String::from_utf8_lossy(&request).to_ascii_lowercase();
+            let is_late = request.contains("get /report") && request.contains("x-late");
+            thread::sleep(Duration::from_millis(if is_late { 12 } else { 2 }));
+            if !peer.say("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok") {
+                return;
+            }
+        }
+    });
+    place.file(
+        "mix.toml",
+        "[[request]]\nname = \"item\"\nget = \"/item\"\n[[request]]\nname = \"report\"\nget = \"/report\"\n",
+    );
+    let url = double.url("/");
+    let args = [
+        "ab",
+        &url,
+        "--traffic",
+        "mix.toml",
+        "--header-b",
+        "x-late: yes",
+        "-c",
+        "4",
+        "--rounds",
+        "3",
+        "-d",
+        "6s",
+        "-q",
+    ];
+    place.run(&args).ends_with(0);
+    let record = place.record();
+    let ratio = |name: &str| ratio_of(&record, name)["ratio"].as_f64().unwrap();
+    let (item, report) = (ratio("p50 of item"), ratio("p50 of report"));
+    assert!(report > 2.0 * item, "{item} and {report}");
+}
+
+#[test]
 fn a_subject_with_another_environment_and_another_driver_take_turns() {
     let _turn = busily();
     let Some(subjects) = subjects() else { return };

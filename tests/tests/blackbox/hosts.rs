@@ -11,8 +11,8 @@ use serde_json::Value;
 use wallfinder_protocol::clock::{Offset, Offsets, RoundTrip};
 use wallfinder_protocol::{Answer, Ask};
 use wallfinder_tests::{
-    Place, Ran, Running, alone, binary, descendants, free_port, has_apparatus, program, quietly,
-    skip, squeezed, subjects, things_of_ours, together, until,
+    Place, Ran, Running, alone, binary, busily, descendants, free_port, has_apparatus, program,
+    quietly, skip, squeezed, subjects, things_of_ours, together, until,
 };
 
 use crate::agents::Agent;
@@ -719,6 +719,7 @@ fn what_a_host_does_not_grant_or_cannot_be_is_said_in_a_sentence() {
 
 #[test]
 fn a_host_of_a_lab_is_held_to_its_quota() {
+    let _turn = busily().with_hosts();
     let asked = [
         "2", "--cpus", "0", "--cpus", "1", "--quota", "none", "--quota", "0.1",
     ];
@@ -737,8 +738,12 @@ fn a_host_of_a_lab_is_held_to_its_quota() {
             .map(|ticks| ticks.parse::<f64>().expect("ticks"))
             .sum()
     };
-    let (free, held) = (had("h1"), had("h2"));
-    assert!(held > 0.0 && held < 0.4 * free, "{held} of {free}");
+    // A tenth of a second, and what a period lets through.
+    let held = had("h2");
+    assert!(held > 0.0 && held < 20.0, "{held}");
+    // Others may keep a processor busy for a while.
+    let is_free = |_| had("h1") > 40.0;
+    assert!((0..10).any(is_free), "a host without a quota is held");
     let ran = lab.place.run(&["lab", "up", "1", "--quota", "some"]);
     assert!(ran.ends_with(2).err.contains("number of cores"));
 }

@@ -1,4 +1,4 @@
-//! Studies as a user runs them: the real subjects, engine and clients, in a few short steps.
+//! Studies as a user runs them: the real subjects, together, engine and clients, in a few short steps.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use wallfinder_tests::{
     Place, Running, alive, alone, busily, descendants, has_apparatus, json_at, skip, subjects,
-    things_of_ours,
+    things_of_ours, together,
 };
 
 /// The echo subjects: a name, what is spoken, and where.
@@ -482,6 +482,29 @@ fn a_built_in_study_runs_from_its_first_step_to_its_last_claim() {
         .collect();
     let measured = claims.iter().filter(|claim| claim["by_figures"] != true);
     assert_eq!(ids.len(), measured.count(), "{ids:?}");
+}
+
+/// The results of a built-in study are kept of no file but one that says the same.
+#[test]
+fn a_file_that_says_what_a_built_in_study_says_is_kept_as_it() {
+    let _turn = together();
+    if subjects().is_none() {
+        return skip("the subjects are not built (make subjects)");
+    }
+    let place = Place::new();
+    let text = include_str!("../../../studies/client-machines.toml");
+    let keep = |text: &str| {
+        let file = place.file("file.toml", text);
+        let run = ["study", "run", &file.to_string_lossy(), "--size", "smoke"];
+        place.run(&run).ends_with(0);
+        place.run(&["study", "keep", "runs/latest", "--into", "."])
+    };
+    keep(text).ends_with(0);
+    let kept = std::fs::read_to_string(place.path().join("client-machines.toml")).expect("kept");
+    // It ran without client hosts, so nothing is decided.
+    assert!(kept.contains("several client hosts"), "{kept}");
+    let changed = keep(&format!("{text}\n# Mine.\n")).ends_with(2).err;
+    assert!(changed.contains("give it another id"), "{changed}");
 }
 
 /// Where goroutines waited for something in a step, the longest first: the function, and what it waited

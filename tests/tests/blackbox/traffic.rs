@@ -78,6 +78,19 @@ fn a_mix_of_requests_is_told_by_name() {
         (&requests[0]["name"], &requests[0]["weight"]),
         (&"/a".into(), &3.into())
     );
+    let (a, b) = (double.url("/a"), double.url("/b?x=1"));
+    place
+        .run(&[&["run", &a, &b][..], &load].concat())
+        .ends_with(0);
+    let requests = &place.record()["steps"][0]["requests"];
+    let named = [0, 1].map(|nth| (&requests[nth]["name"], &requests[nth]["weight"]));
+    assert_eq!(
+        named,
+        [(&"/a".into(), &1.into()), (&"/b?x=1".into(), &1.into())]
+    );
+    let elsewhere = ["run", &a, "http://10.0.0.5/b"];
+    let refused = place.run(&elsewhere).ends_with(2).err;
+    assert!(refused.contains("a mix has one origin"), "{refused}");
     for (text, part) in [
         ("[[request]]\nget = \"/\"\nwieght = 2\n", "wrong.toml:3:"),
         (
@@ -712,6 +725,11 @@ fn what_is_imported_runs_as_it_is() {
             "`password` of a body",
         ),
         (
+            vec!["from-har", "--by-route", RECORDED],
+            "POST /items/17",
+            "the order of requests, and cookies",
+        ),
+        (
             vec!["from-log", "access.log"],
             "GET /items/2",
             "the parameter `token`",
@@ -763,6 +781,28 @@ fn what_is_imported_runs_as_it_is() {
             .ends_with(2)
             .err;
         assert!(said.contains(part), "{said}");
+    }
+}
+
+#[test]
+fn a_row_of_two_gigabytes_is_refused_in_bounded_memory() {
+    let _turn = together();
+    let place = Place::new();
+    place.file(
+        "mix.toml",
+        "[data.users]\nfile = \"users.csv\"\n\n[[request]]\nget = \"/{users.name}\"\n",
+    );
+    let rows = std::fs::File::create(place.path().join("users.csv")).expect("a file");
+    rows.set_len(2 << 30).expect("a sparse one");
+    // In KiB: of a file 256 MiB are read at the most.
+    let bounded = ["sh", "-c", "ulimit -v 1900000; exec \"$@\"", "sh"];
+    let url = "http://127.0.0.1:9/";
+    let load = ["run", url, "--traffic", "mix.toml", "-d", "1s"];
+    let ran = place.start_as(&bounded, &load);
+    let ran = ran.wait(Duration::from_secs(30)).ends_with(2);
+    let told = ["mix.toml:2", "users.csv", "longer than 256 MiB", "split it"];
+    for part in told {
+        assert!(ran.err.contains(part), "{part}: {}", ran.err);
     }
 }
 

@@ -7,7 +7,7 @@ use wallfinder_testbed::command;
 use wallfinder_testbed::redact::is_telling;
 use wallfinder_traffic::DATA_BYTES_MAX;
 use wallfinder_traffic::import::{
-    Format, Imported, from_curl, from_har, from_log, from_openapi, is_gzip,
+    Format, Imported, from_curl, from_har, from_har_by_route, from_log, from_openapi, is_gzip,
 };
 
 use crate::exit::Failed;
@@ -17,8 +17,16 @@ use crate::output;
 /// `wallfinder traffic`.
 pub(crate) fn traffic(from: &TrafficFrom) -> Result<(), Failed> {
     match from {
-        TrafficFrom::Har(import) => {
-            let made = from_har(&read(&import.file)?, &is_telling);
+        TrafficFrom::Har {
+            import,
+            by_route,
+            seed,
+        } => {
+            let text = read(&import.file)?;
+            let made = match by_route {
+                true => from_har_by_route(&text, &is_telling, *seed),
+                false => from_har(&text, &is_telling),
+            };
             put(made, import)
         }
         TrafficFrom::Log {

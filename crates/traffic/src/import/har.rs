@@ -1,11 +1,13 @@
 //! A HAR, as browsers save it: one user's requests in order.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use wallfinder_model::traffic::{Request, Session, Traffic};
 use wallfinder_wire::mix::KINDS_MAX;
 
+use super::route::{Routes, pooled, shown};
 use super::stamps::{nanos, stamp};
 use super::url::Url;
 use super::{
@@ -184,12 +186,54 @@ fn entry_of(entry: &Value) -> Option<Entry<'_>> {
     })
 }
 
+/// An entry, and its request without secrets.
+struct Made<'h> {
+    entry: &'h Entry<'h>,
+    target: String,
+    request: Request,
+}
+
 /// One session of the requests that a browser made, in their order, with the pauses of its user.
 ///
 /// # Errors
 ///
 /// What is no HAR, or one without a request.
 pub fn from_har(text: &str, is_secret: IsSecret<'_>) -> Result<Imported, String> {
+    imported(text, is_secret, KINDS_MAX, |made, left_out| Traffic {
+        session: vec![Session {
+            name: "recorded".to_owned(),
+            // A browser keeps them, and one that saves without secrets leaves them out.
+            cookies: true,
+            steps: in_order(made, left_out),
+            ..Session::default()
+        }],
+        ..Traffic::default()
+    })
+}
+
+/// A mix of the routes that a browser asked, by how often it asked each, with the paths as rows: what a session's steps cost
+/// one by one can only be told where each stands by itself. Of those with bodies the first of each route is sent.
+///
+/// # Errors
+///
+/// As of [`from_har`].
+pub fn from_har_by_route(
+    text: &str,
+    is_secret: IsSecret<'_>,
+    seed: u64,
+) -> Result<Imported, String> {
+    imported(text, is_secret, usize::MAX, |made, left_out| {
+        by_route(made, seed, left_out)
+    })
+}
+
+/// What `traffic` makes of as many of its requests as it takes.
+fn imported(
+    text: &str,
+    is_secret: IsSecret<'_>,
+    requests_max: usize,
+    traffic: impl FnOnce(Vec<Made<'_>>, &mut Vec<String>) -> Traffic,
+) -> Result<Imported, String> {
     let har: Value =
         serde_json::from_str(text).map_err(|error| format!("it is no JSON: {error}"))?;
     let Har {
@@ -198,27 +242,19 @@ pub fn from_har(text: &str, is_secret: IsSecret<'_>) -> Result<Imported, String>
         mut left_out,
     } = read(&har)?;
     let mut secrets = Secrets::default();
-    let mut steps: Vec<Request> = Vec::new();
-    let mut names = BTreeSet::new();
-    let mut ended_ns = None;
-    let (mut unknown, mut behind) = (0, 0);
-    let (mut strange, mut unstamped) = (0, 0);
+    let mut all: Vec<Made<'_>> = Vec::new();
+    let (mut unknown, mut behind, mut strange) = (0, 0, 0);
     for entry in &entries {
-        if steps.len() == KINDS_MAX {
+        if all.len() == requests_max {
             behind += 1;
             continue;
         }
         let target = without_secrets(&entry.target, is_secret, &mut secrets);
-        let Some(mut step) = request(entry.method, &target) else {
+        let Some(mut made) = request(entry.method, &target) else {
             unknown += 1;
             continue;
         };
-        let shown = match entry.method {
-            "GET" => route(&target),
-            method => format!("{method} {}", route(&target)),
-        };
-        step.name = Some(unused(&shown, &mut names));
-        step.header = fields(entry.given(), is_secret, &mut secrets);
+        made.header = fields(entry.given(), is_secret, &mut secrets);
         if let Some(body) = entry.body() {
             let known = match body {
                 Body::Text(mime, text) => {
@@ -228,12 +264,52 @@ pub fn from_har(text: &str, is_secret: IsSecret<'_>) -> Result<Imported, String>
             };
             match known {
                 Some((mime, text)) => {
-                    step.body = Some(as_body(&text));
-                    set_type(&mut step.header, &mime);
+                    made.body = Some(as_body(&text));
+                    set_type(&mut made.header, &mime);
                 }
                 None => strange += 1,
             }
         }
+        all.push(Made {
+            entry,
+            target,
+            request: made,
+        });
+    }
+    for (count, why) in [
+        (unknown, "of a method that there is no key for"),
+        (behind, "behind the first 400 steps"),
+    ] {
+        if count > 0 {
+            left_out.push(format!("{} {why}", counted(count, "request")));
+        }
+    }
+    if all.is_empty() {
+        return Err("there is no request in it that could be sent".to_owned());
+    }
+    let traffic = traffic(all, &mut left_out);
+    left_out.extend(strange_bodies(strange));
+    left_out.extend(secrets.said());
+    Ok(Imported {
+        traffic,
+        origin: Some(origin),
+        left_out,
+    })
+}
+
+/// As steps, with the pauses between them.
+fn in_order(made: Vec<Made<'_>>, left_out: &mut Vec<String>) -> Vec<Request> {
+    let mut names = BTreeSet::new();
+    let mut ended_ns = None;
+    let mut unstamped = 0;
+    let mut steps = Vec::new();
+    for Made {
+        entry,
+        target,
+        request: mut step,
+    } in made
+    {
+        step.name = Some(unused(&shown(entry.method, &target), &mut names));
         let pause_ns = match (ended_ns, entry.at_ns) {
             (Some(ended_ns), Some(at_ns)) => at_ns.saturating_sub(ended_ns),
             _ => 0,
@@ -248,39 +324,71 @@ pub fn from_har(text: &str, is_secret: IsSecret<'_>) -> Result<Imported, String>
         });
         steps.push(step);
     }
-    for (count, why) in [
-        (unknown, "of a method that there is no key for"),
-        (behind, "behind the first 400 steps"),
-    ] {
-        if count > 0 {
-            left_out.push(format!("{} {why}", counted(count, "request")));
-        }
-    }
-    if steps.is_empty() {
-        return Err("there is no request in it that could be sent".to_owned());
-    }
     if unstamped > 0 {
         left_out.push(format!(
             "the pauses before and behind {} without a time",
             counted(unstamped, "request")
         ));
     }
-    left_out.extend(strange_bodies(strange));
-    left_out.extend(secrets.said());
-    Ok(Imported {
-        traffic: Traffic {
-            session: vec![Session {
-                name: "recorded".to_owned(),
-                // A browser keeps them, and one that saves without secrets leaves them out.
-                cookies: true,
-                steps,
-                ..Session::default()
-            }],
-            ..Traffic::default()
-        },
-        origin: Some(origin),
-        left_out,
-    })
+    steps
+}
+
+/// By how often each route was asked.
+fn by_route(made: Vec<Made<'_>>, seed: u64, left_out: &mut Vec<String>) -> Traffic {
+    left_out.push("the order of requests, and cookies: each stands by itself".to_owned());
+    let mut routes = Routes::new();
+    // The first of each, and how many there are: of those with a body, and of the others for their fields.
+    let mut bodies: BTreeMap<(&str, String), (Request, u32)> = BTreeMap::new();
+    let mut headers = BTreeMap::new();
+    let (mut other_bodies, mut other_fields) = (0, 0);
+    for one in made {
+        let of = (one.entry.method, route(&one.target));
+        match one.request.body {
+            None => {
+                let first = headers
+                    .entry(of.clone())
+                    .or_insert_with(|| one.request.header.clone());
+                other_fields += usize::from(*first != one.request.header);
+                routes.entry(of).or_default().push(one.target);
+            }
+            Some(_) => {
+                let (first, count) = bodies.entry(of).or_insert_with(|| (one.request.clone(), 0));
+                *count += 1;
+                other_bodies += usize::from(*first != one.request);
+            }
+        }
+    }
+    let mut names = BTreeSet::new();
+    let mut traffic = Traffic::default();
+    pooled(routes, seed, &mut names, &mut traffic, |of, kind| {
+        kind.header = headers.remove(of).unwrap_or_default();
+    });
+    // Of those that are told as one.
+    other_fields += headers.len();
+    let mut bodies: Vec<_> = bodies.into_iter().collect();
+    bodies.sort_by_key(|(_, (_, count))| Reverse(*count));
+    let rare = bodies.split_off(bodies.len().min(KINDS_MAX - traffic.request.len()));
+    for ((method, route), (mut kind, count)) in bodies {
+        kind.name = Some(unused(&shown(method, &route), &mut names));
+        kind.weight = Some(count);
+        traffic.request.push(kind);
+    }
+    for (count, why) in [
+        (
+            other_bodies,
+            "with other bodies, paths or fields than the first of their route",
+        ),
+        (
+            other_fields,
+            "with other fields than the first of their route, whose paths are sent",
+        ),
+        (rare.len(), "with bodies, of routes that were asked least"),
+    ] {
+        if count > 0 {
+            left_out.push(format!("{} {why}", counted(count, "request")));
+        }
+    }
+    traffic
 }
 
 /// The requests of a HAR when they were made.
@@ -428,6 +536,53 @@ mod tests {
             crate::TrafficFile::parse("t", &text).expect(&text).traffic,
             made.traffic
         );
+    }
+
+    #[test]
+    fn by_route_each_request_stands_by_itself_with_its_paths_as_rows() {
+        let again = HAR.replace(
+            "/items/17\", \"headers\": []",
+            "/items/18\", \"headers\": []",
+        );
+        let entries =
+            |har: &str| har[har.find("[\n").unwrap() + 1..har.rfind("]}}").unwrap()].to_owned();
+        let twice = format!(
+            "{{\"log\": {{\"entries\": [{},{}]}}}}",
+            entries(HAR),
+            entries(&again)
+        );
+        let made = from_har_by_route(&twice, &telling, 1).expect("it is one");
+        assert!(made.traffic.session.is_empty());
+        let shown: Vec<(String, Option<u32>)> = made
+            .traffic
+            .request
+            .iter()
+            .map(|kind| (kind.shown_name(), kind.weight))
+            .collect();
+        let of = |name: &str| (name.to_owned(), Some(2));
+        assert_eq!(shown, [of("/"), of("/items/*"), of("POST /login")]);
+        let [first, items, login] = &made.traffic.request[..] else {
+            panic!("three")
+        };
+        assert_eq!(first.header["accept"], "text/html");
+        let place = items.get.as_deref().expect("it has a path");
+        let rows =
+            &made.traffic.data[place.trim_start_matches('{').split('.').next().unwrap()].rows;
+        assert_eq!(rows.len(), 2);
+        assert!(
+            login
+                .body
+                .as_deref()
+                .expect("it has one")
+                .contains("left-out")
+        );
+        let text = made.written();
+        assert!(
+            text.contains("the order of requests") && !text.contains("s3"),
+            "{text}"
+        );
+        let read = crate::TrafficFile::parse("t", &text).expect(&text);
+        assert_eq!(read.traffic, made.traffic);
     }
 
     #[test]

@@ -2,22 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use fastrand::Rng;
 use serde_json::Value;
 use wallfinder_model::traffic::Traffic;
 
+use super::route::{Routes, pooled};
 use super::stamps::{Stamp, seconds, stamp};
 use super::url::Url;
-use super::{
-    Imported, IsSecret, Log, Logged, Secrets, counted, drawn, route, unused, without_secrets,
-};
+use super::{Imported, IsSecret, Log, Logged, Secrets, counted, route, without_secrets};
 
-/// Routes that are told apart; the rest are one.
-const ROUTES_MAX: usize = 100;
 /// Methods without bodies, each of which has others.
 const METHODS: [&str; 2] = ["GET", "HEAD"];
-/// Paths of a route that its rows hold.
-const ROWS_MAX: usize = 1_000;
 /// Longest line that is read.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 /// Stamps of whole seconds are often of beginnings: earlier by more than so long is backwards.
@@ -374,7 +368,7 @@ pub fn from_log(
 ) -> Result<Imported, String> {
     let log = logged(text, format, false)?;
     let mut secrets = Secrets::default();
-    let mut routes: BTreeMap<(&str, String), Vec<String>> = BTreeMap::new();
+    let mut routes = Routes::new();
     let mut others: BTreeMap<&str, usize> = BTreeMap::new();
     for made in &log.requests {
         if !METHODS.contains(&made.method.as_str()) {
@@ -385,37 +379,12 @@ pub fn from_log(
         let of_route = routes.entry((&made.method, route(&target)));
         of_route.or_default().push(target);
     }
-    let mut by_count: Vec<((&str, String), Vec<String>)> = routes.into_iter().collect();
-    by_count.sort_by_key(|(_, targets)| std::cmp::Reverse(targets.len()));
-    if by_count.len() > ROUTES_MAX {
-        let rest = by_count.split_off(ROUTES_MAX - METHODS.len());
-        for of_method in METHODS {
-            let of_it = rest.iter().filter(|((method, _), _)| *method == of_method);
-            let targets: Vec<String> = of_it.flat_map(|(_, targets)| targets.clone()).collect();
-            if !targets.is_empty() {
-                by_count.push(((of_method, "others".to_owned()), targets));
-            }
-        }
-    }
-    if by_count.is_empty() {
+    if routes.is_empty() {
         let why = "there is no GET and no HEAD in it, and a log holds no bodies for the others";
         return Err(why.to_owned());
     }
     let mut traffic = Traffic::default();
-    let mut random = Rng::with_seed(seed);
-    let mut names = BTreeSet::new();
-    for ((method, route), targets) in by_count {
-        let weight = u32::try_from(targets.len()).unwrap_or(u32::MAX);
-        let rows = sampled(targets, &mut random);
-        let mut kind = drawn(&mut traffic, method, "", rows);
-        let name = match method {
-            "GET" => route,
-            method => format!("{method} {route}"),
-        };
-        kind.name = Some(unused(&name, &mut names));
-        kind.weight = Some(weight);
-        traffic.request.push(kind);
-    }
+    pooled(routes, seed, &mut BTreeSet::new(), &mut traffic, |_, _| {});
     let mut left_out = log.left_out;
     left_out.extend(others.into_iter().map(|(method, count)| {
         format!(
@@ -431,18 +400,10 @@ pub fn from_log(
     })
 }
 
-/// So many of them, each as likely as any other, so that what is asked often stays so.
-fn sampled(mut targets: Vec<String>, random: &mut Rng) -> Vec<String> {
-    if targets.len() > ROWS_MAX {
-        random.shuffle(&mut targets);
-        targets.truncate(ROWS_MAX);
-    }
-    targets
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::import::route::{ROUTES_MAX, ROWS_MAX};
     use crate::import::tests::telling;
 
     const COMBINED_LOG: &str = "10.0.0.1 - - [10/Oct/2000:13:55:36 -0700] \"GET /items/1?token=s3 HTTP/1.1\" 200 23 \"-\" \"curl\"\n\

@@ -18,7 +18,7 @@ use wallfinder_model::traffic::{Data, Request, RowOrder, Scalar, Traffic};
 use wallfinder_wire::mix::Spelling;
 
 pub use curl::from_curl;
-pub use har::{from_har, logged as har_logged};
+pub use har::{from_har, from_har_by_route, logged as har_logged};
 pub use log::{Format, from_log, logged};
 pub use openapi::from_openapi;
 pub(crate) use route::route;

@@ -183,6 +183,32 @@ fn what_was_taken_is_sent_on_and_forgotten_with_its_user() {
 }
 
 #[test]
+fn a_pattern_that_others_backtrack_on_is_sought_in_one_pass() {
+    let mut mix = mix(&["a"]);
+    mix.kinds[0].expect.takes = vec![Take {
+        variable: 0,
+        // A search that tries every way to cut the body up would try 2^65535 of them.
+        from: Source::Regex("^(a+)+(a+)+$".to_owned()),
+        fits: Vec::new(),
+    }];
+    let mut shared = shared(&mix, 1);
+    let mut http1 = Http1::open(&shared);
+    for (body, bad) in [
+        (
+            format!("{}b", "a".repeat(65_535)),
+            Some(WireError::TakeMissing),
+        ),
+        ("aa".to_owned(), None),
+    ] {
+        http1.issue_one(&shared, ask(0, 0));
+        written(&mut http1, &shared, 999);
+        let answer = answered(&mut http1, &mut shared, &ok("", &body));
+        let judged = bad.map_or(Judged::ByStatus, Judged::Bad);
+        assert_eq!(answer.judged, judged, "{} B", body.len());
+    }
+}
+
+#[test]
 fn what_could_not_be_taken_keeps_its_former_value() {
     let mut mix = mix(&["a"]);
     mix.kinds[0].expect.takes = vec![Take {
