@@ -47,6 +47,8 @@ const ETHERNET_BYTES: u64 = 14;
 const OPENING_BYTES: u64 = 16;
 /// A tick with at least this part of the busy ticks' packets belongs to the load.
 const LOAD_PART: f64 = 0.25;
+/// And behind those one with at least this part of the tick before it: a load may become many times slower, and goes on.
+const SLOWER_PART: f64 = 0.05;
 /// Part of the load left out at its start: connecting, and the driver's own warm-up.
 const RISE_PART: f64 = 0.1;
 /// Nothing is captured in the first moments of a load.
@@ -408,23 +410,30 @@ pub(crate) fn slice(sample: &Sample, order: &StepOrder, exchange: Exchange) -> I
 /// When the load was on: between the first and the last tick that carries a good part of
 /// what the busy ticks carry. From the schedule's zero; `None` when nothing was carried.
 fn load_span(samples: &[Sample], order: &StepOrder) -> Option<(i64, i64)> {
-    let mut carried: Vec<f64> = samples
+    let carried = samples
         .iter()
-        .map(|sample| payload_bytes(sample, order) / sample.span_ns.max(1) as f64)
-        .collect();
-    let rates = carried.clone();
-    carried.sort_by(f64::total_cmp);
-    let busy = *carried.get(carried.len().checked_sub(1)? * 9 / 10)?;
+        .map(|sample| payload_bytes(sample, order) / sample.span_ns.max(1) as f64);
+    let (first, last) = busy_ticks(&carried.collect::<Vec<f64>>())?;
+    // The edge ticks are partly outside.
+    let from = samples[first].at_ns;
+    let to = samples[last].at_ns - samples[last].span_ns as i64;
+    (to > from).then_some((from, to))
+}
+
+/// The first and the last tick of a load, by what each carried.
+fn busy_ticks(rates: &[f64]) -> Option<(usize, usize)> {
+    let mut sorted = rates.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let busy = *sorted.get(sorted.len().checked_sub(1)? * 9 / 10)?;
     if busy <= 0.0 {
         return None;
     }
     let on = |rate: &f64| *rate >= busy * LOAD_PART;
     let first = rates.iter().position(on)?;
     let last = rates.iter().rposition(on)?;
-    // The edge ticks are partly outside.
-    let from = samples[first].at_ns;
-    let to = samples[last].at_ns - samples[last].span_ns as i64;
-    (to > from).then_some((from, to))
+    let behind = rates[last..].windows(2);
+    let slower = behind.take_while(|pair| pair[1] > 0.0 && pair[1] >= pair[0] * SLOWER_PART);
+    Some((first, last + slower.count()))
 }
 
 /// Fills a step with what was seen of it, and tells how much of all that was carried the window has.
@@ -608,6 +617,22 @@ fn quantiles_only(latency: &Latency, count: u64) -> Histogram {
 mod tests {
     use super::*;
     use wallfinder_model::Rate;
+
+    #[test]
+    fn a_load_that_becomes_slower_goes_on_and_ends_with_what_is_carried() {
+        assert_eq!(busy_ticks(&[]), None);
+        assert_eq!(busy_ticks(&[0.0, 0.0]), None);
+        // It begins with a tick that is only partly its own, and others carry a little before and after.
+        let steady = [1.0, 30.0, 100.0, 90.0, 110.0, 60.0, 1.0, 1.0];
+        assert_eq!(busy_ticks(&steady), Some((1, 5)));
+        // As one was seen on a machine that went from 70,000 exchanges a second to 12,000.
+        let slowed = [
+            3527.0, 3608.0, 3641.0, 487.0, 1951.0, 1698.0, 550.0, 560.0, 3111.0, 600.0, 590.0, 1.0,
+        ];
+        assert_eq!(busy_ticks(&slowed), Some((0, 10)));
+        let idle = [0.0, 0.0, 40.0, 41.0, 6.0, 5.0, 0.0, 0.0];
+        assert_eq!(busy_ticks(&idle), Some((2, 5)));
+    }
 
     fn report(requests: u64, errors: &[(&str, u64)]) -> DriverReport {
         let errors = errors.iter().map(|(class, n)| (class.to_string(), *n));
