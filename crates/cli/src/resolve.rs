@@ -31,6 +31,7 @@ use crate::given;
 use crate::job::{Around, Job, Values};
 use crate::reach::Reach;
 use crate::secrets;
+use crate::target::Url;
 
 /// Longest replay of a log that is not cut by -d.
 const REPLAY_AT_MOST: Nanos = Nanos::from_secs(3600);
@@ -330,19 +331,18 @@ fn traffic(flags: &TargetFlags) -> Result<(Option<Traffic>, Option<TrafficFile>)
 /// URLs as a list with weights, those of the first one's origin by their paths, which are then their names.
 fn list_of<'u>(urls: impl Iterator<Item = &'u String>) -> Result<String, Failed> {
     let mut lines: Vec<(String, u32)> = Vec::new();
-    let mut origin = None;
-    for url in urls {
-        if url.contains(char::is_whitespace) {
-            return Err(Failed::usage(format!("`{url}` has white space in it")));
-        }
-        let begins = url.find("://").map_or(0, |at| at + "://".len());
-        let path = url[begins..].find(['/', '?', '#']);
-        let ends = path.map_or(url.len(), |at| begins + at);
-        let origin: &str = origin.get_or_insert(&url[..ends]);
-        let line = match url[..ends] == *origin {
-            true if url[ends..].starts_with('/') => url[ends..].to_owned(),
-            true => format!("/{}", &url[ends..]),
-            false => url.clone(),
+    let mut first = None;
+    for given in urls {
+        let line = match given.starts_with('/') {
+            true => given.clone(),
+            false => {
+                let url = Url::parse(given)?;
+                let origin = (url.scheme, url.authority, url.user_info);
+                match *first.get_or_insert_with(|| origin.clone()) == origin {
+                    true => url.path_and_query,
+                    false => given.clone(),
+                }
+            }
         };
         match lines.iter_mut().find(|(known, _)| *known == line) {
             Some((_, times)) => *times += 1,

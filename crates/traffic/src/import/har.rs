@@ -484,7 +484,7 @@ fn fields_left_out(mut names: BTreeSet<String>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::import::tests::telling;
+    use crate::import::tests::{telling, weights};
 
     const HAR: &str = r#"{"log": {"version": "1.2", "entries": [
         {"startedDateTime": "2026-01-01T10:00:00.000Z", "time": 20.5, "request": {"method": "GET", "url": "https://shop.example/?utm=1", "headers": [{"name": ":authority", "value": "shop.example"}, {"name": "Accept", "value": "text/html"}, {"name": "Cookie", "value": "sid=s3"}]}},
@@ -553,12 +553,7 @@ mod tests {
         );
         let made = from_har_by_route(&twice, &telling, 1).expect("it is one");
         assert!(made.traffic.session.is_empty());
-        let shown: Vec<(String, Option<u32>)> = made
-            .traffic
-            .request
-            .iter()
-            .map(|kind| (kind.shown_name(), kind.weight))
-            .collect();
+        let shown = weights(&made);
         let of = |name: &str| (name.to_owned(), Some(2));
         assert_eq!(shown, [of("/"), of("/items/*"), of("POST /login")]);
         let [first, items, login] = &made.traffic.request[..] else {

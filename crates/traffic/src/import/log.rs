@@ -404,7 +404,7 @@ pub fn from_log(
 mod tests {
     use super::*;
     use crate::import::route::{ROUTES_MAX, ROWS_MAX};
-    use crate::import::tests::telling;
+    use crate::import::tests::{telling, weights};
 
     const COMBINED_LOG: &str = "10.0.0.1 - - [10/Oct/2000:13:55:36 -0700] \"GET /items/1?token=s3 HTTP/1.1\" 200 23 \"-\" \"curl\"\n\
                                 10.0.0.2 - ann [10/Oct/2000:13:55:37 -0700] \"GET /items/2 HTTP/1.1\" 200 23 \"-\" \"a b\"\n\
@@ -417,12 +417,7 @@ mod tests {
     fn a_log_becomes_routes_with_the_paths_that_were_asked() {
         let format = Format::parse("combined").unwrap();
         let made = from_log(COMBINED_LOG, &format, &telling, 1).expect("it is one");
-        let shown: Vec<(String, Option<u32>)> = made
-            .traffic
-            .request
-            .iter()
-            .map(|kind| (kind.shown_name(), kind.weight))
-            .collect();
+        let shown = weights(&made);
         assert_eq!(
             shown,
             [

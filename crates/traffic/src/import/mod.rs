@@ -436,6 +436,12 @@ mod tests {
             .any(|part| name.contains(part))
     }
 
+    /// Its requests by name, with their weights.
+    pub(super) fn weights(made: &Imported) -> Vec<(String, Option<u32>)> {
+        let kinds = made.traffic.request.iter();
+        kinds.map(|kind| (kind.shown_name(), kind.weight)).collect()
+    }
+
     #[test]
     fn secrets_are_left_out_and_named() {
         let mut secrets = Secrets::default();
