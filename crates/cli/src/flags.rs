@@ -227,7 +227,7 @@ pub(crate) enum TrafficFrom {
 /// A file that is imported.
 #[derive(Debug, Args)]
 pub(crate) struct ImportFlags {
-    /// It; `-` is standard input.
+    /// Read this file; `-` is standard input.
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
 
@@ -258,7 +258,7 @@ pub(crate) struct AgentFlags {
     #[arg(long, value_name = "URL", requires_all = ["join", "name"])]
     pub(crate) nats: Option<String>,
 
-    /// Be called so there.
+    /// Join the hub under this name.
     #[arg(long, requires = "nats")]
     pub(crate) name: Option<String>,
 
@@ -385,7 +385,7 @@ impl HubAtFlags {
 /// Which hosts.
 #[derive(Debug, Args)]
 pub(crate) struct HostsFlags {
-    /// They, by ssh, or by their names at the hub [default: all that are at the hub].
+    /// Ask these hosts, as ssh://USER@HOST or by their names at the hub [default: all that are at the hub].
     #[arg(required_unless_present_any = ["hub", "creds"], value_name = "HOST")]
     pub(crate) hosts: Vec<String>,
 
@@ -414,7 +414,7 @@ pub(crate) enum LabCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct LabUpFlags {
-    /// How many.
+    /// Make so many hosts.
     #[arg(default_value = "1", value_parser = clap::value_parser!(u8).range(1..=HOSTS_MAX as i64))]
     pub(crate) hosts: u8,
 
@@ -492,7 +492,7 @@ pub(crate) struct TargetFlags {
     #[arg(long, value_name = "FILE", conflicts_with = "urls_from", help_heading = heading::TARGET)]
     pub(crate) traffic: Option<PathBuf>,
 
-    /// The same from a list: on each line a path or URL, with a weight before it where that is not 1.
+    /// Read the mix from this list: on each line a path or URL, with a weight before it where that is not 1.
     #[arg(long, value_name = "FILE", hide = true, help_heading = heading::TARGET)]
     pub(crate) urls_from: Option<PathBuf>,
 
@@ -576,7 +576,7 @@ pub(crate) struct TargetFlags {
     #[arg(long, value_enum, default_value_t = OnLostFlag::Mark, value_name = "WAY", hide = true, help_heading = heading::CLIENT)]
     pub(crate) on_lost_client: OnLostFlag,
 
-    /// Deal the load to several client hosts as much to each, or in proportion to what each can drive at most.
+    /// Split the load over several client hosts evenly, or in proportion to what each can drive at most.
     #[arg(long, value_enum, default_value_t = DealFlag::Even, value_name = "HOW", hide = true, help_heading = heading::CLIENT)]
     pub(crate) deal: DealFlag,
 
@@ -1022,7 +1022,7 @@ pub(crate) struct AbFlags {
     #[arg(long, value_name = "KEY=VALUE", hide = true, help_heading = heading::B)]
     pub(crate) tune_b: Vec<Tuning>,
 
-    /// Look into B's server with this, or into what loads it (`client`); the ratio is what looking costs.
+    /// Run this probe on B's server, or on its load generator (`client`); the ratio is what the probe costs.
     /// `telemetry` is what every run has: A then does without.
     #[arg(long, value_enum, value_name = "PROBE", value_delimiter = ',', hide = true,
           help_heading = heading::B)]
@@ -1107,7 +1107,7 @@ pub(crate) enum StudyCommand {
     },
     /// Run a study and judge its claims.
     Run(Box<StudyRunFlags>),
-    /// Keep what a run's claims came to, for the pages that are made of it.
+    /// Save the outcomes of a run's claims, of which the results page is made.
     Keep {
         /// Name a run's folder, or `runs/latest`.
         run: PathBuf,
@@ -1135,8 +1135,8 @@ pub(crate) struct StudyRunFlags {
     /// Run this part of it too, such as size-sweep's `anomalies`; `study show` lists them.
     #[arg(long, value_name = "PART", value_delimiter = ',', help_heading = heading::LOAD)]
     pub(crate) with: Vec<String>,
-    /// Take over what runs in --runs that were cut short have measured of it, and run the rest. `all` leaves
-    /// studies out that such a run has whole.
+    /// Reuse what interrupted runs in --runs have measured of it, and run the rest. `all` leaves out studies
+    /// that such a run has whole.
     #[arg(long, help_heading = heading::LOAD)]
     pub(crate) resume: bool,
     #[command(flatten)]
@@ -1165,7 +1165,7 @@ pub(crate) struct StudyHostFlags {
     #[arg(long, value_name = "HOST", help_heading = heading::CLIENT)]
     pub(crate) client_host: Vec<String>,
 
-    /// Deal the load to several client hosts as much to each, or in proportion to what each can drive at most.
+    /// Split the load over several client hosts evenly, or in proportion to what each can drive at most.
     #[arg(long, value_enum, default_value_t = DealFlag::Even, value_name = "HOW", hide = true, help_heading = heading::CLIENT)]
     pub(crate) deal: DealFlag,
 

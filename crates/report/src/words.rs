@@ -461,7 +461,7 @@ pub fn mean(figures: &Figures) -> &'static str {
 }
 
 /// What answers did at the client before they were handled, where some had to wait: it is in their latency.
-pub fn gathering(step: &Step) -> Option<String> {
+pub fn batching(step: &Step) -> Option<String> {
     let sum = |of: fn(&WorkerSummary) -> u64| {
         step.workers
             .iter()

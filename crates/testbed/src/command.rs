@@ -8,8 +8,10 @@ use std::iter::Peekable;
 use std::path::PathBuf;
 use std::str::CharIndices;
 
-use crate::programs::SUBJECTS_VARIABLE;
 use crate::trust::Untrusted;
+
+/// Names a folder in which built-in subjects are looked for first.
+pub const SUBJECTS_VARIABLE: &str = "WALLFINDER_SUBJECTS";
 
 /// A command line taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use wallfinder_sys::programs::{is_executable, on_path, passed_over};
 
-use crate::command::CommandError;
+use crate::command::{CommandError, SUBJECTS_VARIABLE};
 use crate::trust::trusted;
 
 /// The load generator that comes with the tool, and is built with its subjects.
@@ -34,8 +34,6 @@ pub const BUILT_IN: &[&str] = &[
     "knownwall",
     ECHO_CLIENT,
 ];
-/// Names a folder in which built-in subjects are looked for first.
-pub const SUBJECTS_VARIABLE: &str = "WALLFINDER_SUBJECTS";
 
 /// A program's file, and whether it is a subject of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]

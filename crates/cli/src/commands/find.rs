@@ -18,7 +18,7 @@ use wallfinder_scenario::what_if::{Question, questions};
 use wallfinder_wire::Exchange;
 use wallfinder_wire::mix::Flow;
 
-use crate::commands::lift::lift;
+use crate::commands::lift::{Answered, lift};
 use crate::commands::profile;
 use crate::commands::record::{check_conditions, conclude};
 use crate::exchange::{self, ask};
@@ -419,9 +419,6 @@ fn ramp(session: &mut Session, held: &Held<'_>, testbed: &Testbed) -> Result<u32
     }
     Ok(search.past_the_knee())
 }
-
-/// A question as it was asked, and what is predicted.
-pub(super) type Answered<'q> = (&'q str, Option<Prediction>);
 
 /// Fewer bytes cost processors less as well, and one size of answers does not say how much less. Only
 /// where the link alone holds it back, before and after, is that of no matter.

@@ -1,5 +1,6 @@
 //! A predicted change, made and measured beside what was predicted.
 
+use wallfinder_judge::proof::Prediction;
 use wallfinder_model::Step;
 use wallfinder_model::record::Ratio;
 use wallfinder_report::words::{self, Lifted};
@@ -8,11 +9,13 @@ use wallfinder_scenario::what_if::Question;
 use wallfinder_sys::process;
 
 use crate::commands::ab;
-use crate::commands::find::Answered;
 use crate::exit::Failed;
 use crate::interrupt::Interrupts;
 use crate::job::Job;
 use crate::testbed::{Home, is_told_where};
+
+/// A question as it was asked, and what is predicted.
+pub(super) type Answered<'q> = (&'q str, Option<Prediction>);
 
 /// Makes each change that is ours to make: `step` is what was squeezed, at so many connections.
 /// `home` is where this thread was before there was any testbed.

@@ -172,7 +172,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
     }
 
     /// One request fails with a class of its own, the others as abandoned. Without one the connection was idle: no
-    /// request failed, and the oddity still counts.
+    /// request failed, and the anomaly still counts.
     pub(super) fn fail_and_lose(&mut self, conn: u32, slot: Option<u32>, class: Class, now: u64) {
         match slot {
             Some(slot) => self.fail_in_flight(conn, slot, class, now),

@@ -11,7 +11,8 @@ use wallfinder_model::{Detail, Reason, Wall};
 use super::choice::SURE;
 use super::finding::{Finding, certainty};
 use super::sight::{FULL, Side, Sight};
-use super::{Conclusion, shares, slack, strangers};
+use super::strangers::{self, cores_used};
+use super::{Conclusion, shares, slack};
 use crate::finite::{ratio, share};
 
 /// Above this share of the time used, a side is named alone.
@@ -104,14 +105,4 @@ pub(super) fn conclude(sight: &Sight, links: &[Finding]) -> Option<Conclusion> {
         Conclusion::new(Wall::CoLimited, 0.5, reason, facts).with_detail(Some(detail));
     conclusion.shares = shares(parts);
     Some(conclusion)
-}
-
-/// Cores that a side used.
-pub(super) fn cores_used(side: &Side, which: Which) -> Evidence {
-    let measure = format!("{}.cores_used", which.label());
-    let fact = Fact::CoresUsed {
-        side: which,
-        cores: side.used,
-    };
-    Evidence::new(measure, side.used, fact)
 }

@@ -5,13 +5,22 @@
 
 use wallfinder_model::Reason;
 use wallfinder_model::evidence::{Evidence, Fact};
-use wallfinder_model::reason::{CrowdedOut, CrowdedSide, Named};
+use wallfinder_model::reason::{CrowdedOut, CrowdedSide, Named, Side as Which};
 
 use super::Conclusion;
 use super::choice::SURE;
 use super::finding;
-use super::shared::cores_used;
-use super::sight::Sight;
+use super::sight::{Side, Sight};
+
+/// Cores that a side used.
+pub(super) fn cores_used(side: &Side, which: Which) -> Evidence {
+    let measure = format!("{}.cores_used", which.label());
+    let fact = Fact::CoresUsed {
+        side: which,
+        cores: side.used,
+    };
+    Evidence::new(measure, side.used, fact)
+}
 
 /// Whether others had the processors of a side that was seen, and no side that was seen used its own.
 pub(super) fn had_them(sight: &Sight) -> bool {

@@ -44,6 +44,8 @@ use rules::Origin;
 /// What functions are called that have no name, and stacks without frames.
 const NAMELESS: &str = "(no symbol)";
 const STACKLESS: &str = "(no stack)";
+/// What functions of the kernel are in.
+const KERNEL: &str = "[kernel]";
 
 /// Whether it is the name of a function, and not what stands for one without.
 pub(crate) fn is_named(name: &str) -> bool {

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use wallfinder_model::profile::{Function, Profile, StackSample};
 
+use super::KERNEL;
 use super::sites::is_inside_wait;
 
 /// The table as it ships, in the form in which it is edited.
@@ -137,9 +138,6 @@ fn is_like(pattern: &str, name: &str) -> bool {
     }
     true
 }
-
-/// What functions of the kernel are in.
-pub(super) const KERNEL: &str = "[kernel]";
 
 /// Whose code a function is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -5,8 +5,7 @@ use std::collections::HashMap;
 
 use wallfinder_model::profile::{Function, ProfileKind, Site, StackFrame, StackSample};
 
-use super::rules::KERNEL;
-use super::{Counted, add, named, times_of};
+use super::{Counted, KERNEL, add, named, times_of};
 
 /// The most sites that a reading keeps.
 const SITES_MAX: usize = 30;

@@ -5,8 +5,7 @@ use std::collections::HashMap;
 
 use wallfinder_model::profile::{Own, ProfileKind, Reading, StackFrame, StackSample, Whole, share};
 
-use super::rules::KERNEL;
-use super::{Counted, Total, add};
+use super::{Counted, KERNEL, Total, add};
 
 /// With fewer names than this, or fewer stacks that are whole, a reading is doubted.
 const NAMED_ENOUGH: f64 = 0.99;

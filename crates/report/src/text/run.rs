@@ -169,7 +169,7 @@ fn latency(page: &mut Page, step: &Step) {
             "latency is from the send: this driver hides the wait before it"
         },
     );
-    if let Some(text) = words::gathering(step) {
+    if let Some(text) = words::batching(step) {
         page.beside(Role::Dim, &format!("at the client {text}"));
     }
 }

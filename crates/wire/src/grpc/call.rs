@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use super::messages::Messages;
-use super::request::KEPT_BYTES_MAX;
 use super::status::Status;
 use crate::WireError;
 use serde::{Deserialize, Serialize};
+
+/// Most bytes of messages that are kept for who reads them.
+pub const KEPT_BYTES_MAX: usize = 16 << 20;
 
 /// Which side of a method streams.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

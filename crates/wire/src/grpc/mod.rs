@@ -45,9 +45,9 @@ mod request;
 mod status;
 
 pub(crate) use call::Calls;
-pub use call::{Call, Kind, Terms};
+pub use call::{Call, KEPT_BYTES_MAX, Kind, Terms};
 pub(crate) use messages::Messages;
-pub use request::{KEPT_BYTES_MAX, MESSAGE_BYTES_MAX, Request, shared};
+pub use request::{MESSAGE_BYTES_MAX, Request, shared};
 pub(crate) use request::{fields_of, is_grpc};
 pub use status::Code;
 pub(crate) use status::Status;

@@ -15,9 +15,6 @@ use crate::request::{self as http, BadRequest, USER_AGENT};
 /// most clients allow.
 pub const MESSAGE_BYTES_MAX: u32 = 4 << 20;
 
-/// Most bytes of messages that are kept for who reads them.
-pub const KEPT_BYTES_MAX: usize = 16 << 20;
-
 /// A call, sent over and over.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {

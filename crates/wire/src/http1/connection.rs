@@ -1,8 +1,9 @@
 //! One connection: requests go out in order, answers come back in order.
 
 use super::chunked::{Chunked, Piece};
+use super::fields::Framing;
 use super::filled::{Asked, Filling};
-use super::head::{self, Found, Framing, Head, Scan};
+use super::head::{self, Found, Head, Scan};
 use super::shared::Shared;
 use crate::content::{Coding, Decode, Decoder};
 use crate::mix::{Ask, Looked, Values};

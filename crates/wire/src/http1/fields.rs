@@ -1,9 +1,24 @@
 //! The fields that frame an answer: `Content-Length`, `Transfer-Encoding` and `Connection`.
 //! Each is gathered over all its lines, in order, as one list (RFC 9110, 5.3).
 
-use super::head::Framing;
 use crate::WireError;
 use crate::list::{elements, is};
+
+/// How the body ends (RFC 9112, 6.3).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Framing {
+    /// After this many bytes; 0 where there is no body.
+    Length(u64),
+    Chunked,
+    /// With the connection.
+    ToClose,
+}
+
+impl Default for Framing {
+    fn default() -> Framing {
+        Framing::Length(0)
+    }
+}
 
 /// All lengths given (RFC 9110, 8.6). They must agree.
 #[derive(Debug, Default)]

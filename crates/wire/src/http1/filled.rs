@@ -11,8 +11,8 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use super::options::Options;
 use super::request::{CONTENT_LENGTH, PADDING_BYTES_MIN};
-use super::shared::Options;
 use crate::mix::{
     Ask, Caches, Filler, Inspection, Kind, Looked, Mix, Parts, Prepared, Rows, Sink, User, Values,
     decimal,

@@ -12,7 +12,7 @@
 use std::mem::MaybeUninit;
 
 use super::anomalies::Seen;
-use super::fields::{Connection, Lengths, TransferCoding};
+use super::fields::{Connection, Framing, Lengths, TransferCoding};
 use crate::WireError;
 use crate::content::{Coding, Codings};
 
@@ -35,22 +35,6 @@ pub(super) struct Head {
 impl Head {
     pub(super) fn is_interim(&self) -> bool {
         self.status < 200
-    }
-}
-
-/// How the body ends (RFC 9112, 6.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Framing {
-    /// After this many bytes; 0 where there is no body.
-    Length(u64),
-    Chunked,
-    /// With the connection.
-    ToClose,
-}
-
-impl Default for Framing {
-    fn default() -> Framing {
-        Framing::Length(0)
     }
 }
 

@@ -55,6 +55,7 @@ mod fields;
 mod filled;
 mod head;
 mod memo;
+mod options;
 mod request;
 mod shared;
 
@@ -62,4 +63,5 @@ pub use crate::request::{BadRequest, Request};
 pub use anomalies::Anomalies;
 pub use connection::Http1;
 pub use filled::Ready;
-pub use shared::{Options, Shared};
+pub use options::Options;
+pub use shared::Shared;

@@ -138,7 +138,7 @@ impl Section {
                 self.codings = self.codings.and(codings);
             }
             (Name::CallStatus, Value::Call(status)) => self.call = self.call.and(status),
-            _ => self.take_oddity(name, value),
+            _ => self.take_anomaly(name, value),
         }
         self.has_fields = true;
     }
@@ -152,7 +152,7 @@ impl Section {
     }
 
     #[cold]
-    fn take_oddity(&mut self, name: Name, value: Value) {
+    fn take_anomaly(&mut self, name: Name, value: Value) {
         let why = match (name, value) {
             (
                 Name::Plain | Name::ContentType | Name::ContentEncoding | Name::CallStatus,

@@ -113,7 +113,8 @@ impl Ready {
             }
             if longest > REQUEST_LIST_BYTES_MAX as usize {
                 return Err(format!(
-                    "`{}`: its header list may come to more than 64 KiB",
+                    "`{}`: its header list may come to more than 64 KiB, for a value that is taken has up to 8 KiB, and \
+                     thrice that in a path: take fewer into it, or speak HTTP/1.1",
                     kind.name
                 ));
             }

@@ -34,7 +34,7 @@ pub(super) struct StepView {
     no_latency: &'static str,
     clock_note: &'static str,
     little: String,
-    gathering: String,
+    batching: String,
     counts: Vec<Fact>,
     failures: Vec<Fact>,
     costs: Vec<Fact>,
@@ -129,7 +129,7 @@ impl StepView {
                 "This driver counts from the send: a wait before it is not in these numbers."
             },
             little: words::little(&figures).unwrap_or_default(),
-            gathering: words::gathering(step).unwrap_or_default(),
+            batching: words::batching(step).unwrap_or_default(),
             counts: counts(step),
             failures: failures(step),
             costs: costs(step, &figures),

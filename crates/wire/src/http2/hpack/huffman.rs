@@ -8,7 +8,7 @@
 //! nodes of the code's tree. No code is shorter than five bits, so each step ends at
 //! most one symbol.
 
-use super::decode::HpackError;
+use super::error::HpackError;
 
 /// The end-of-string symbol, whose code pads the last byte and is itself an error.
 const EOS: usize = 256;

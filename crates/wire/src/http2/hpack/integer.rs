@@ -1,6 +1,6 @@
 //! Integers with a prefix of some bits (RFC 7541, 5.1).
 
-use super::decode::HpackError;
+use super::error::HpackError;
 
 /// Reads an integer whose prefix is the low `prefix_bits` of the first byte; gives its
 /// value and how many bytes it took. Values above 2^32 - 1 are refused, and so are

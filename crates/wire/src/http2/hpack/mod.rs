@@ -23,13 +23,15 @@
 
 mod decode;
 mod encode;
+mod error;
 mod huffman;
 mod integer;
 mod static_table;
 
-pub use decode::{Decoder, HpackError, Interpret, Limits, StaticFields};
+pub use decode::{Decoder, Interpret, Limits, StaticFields};
 pub use encode::{Field, RequestBlocks};
 pub(super) use encode::{literal_field, literal_name, plain_string_len, table_size};
+pub use error::HpackError;
 
 /// The dynamic table's size until SETTINGS say otherwise, in bytes (RFC 9113, 6.5.2).
 pub const TABLE_BYTES_DEFAULT: u32 = 4096;
