@@ -11,6 +11,7 @@ use wallfinder_testbed::child::RunAs;
 use wallfinder_testbed::driver::DriverSpec;
 use wallfinder_testbed::lab::Lab;
 use wallfinder_wire::Exchange;
+use wallfinder_wire::mix::Order;
 
 use crate::exchange::{Question, ask};
 use crate::exit::Failed;
@@ -135,7 +136,13 @@ pub(crate) fn cut_off(load: &Load, request: &Exchange) -> Option<String> {
 
 /// The load as the scenario has it, with what only its request and the placement tell.
 fn planned(job: &Job, request: &Exchange, placement: &Placement) -> Load {
-    let (load, target) = (&job.scenario.load, &job.scenario.target);
+    let target = &job.scenario.target;
+    let mut load = job.scenario.load.clone();
+    let mut tables = request.mix().into_iter().flat_map(|mix| &mix.tables);
+    // Rows that are used once are used where they are measured.
+    if tables.any(|table| table.order == Order::Once) {
+        load.warmup.get_or_insert_default();
+    }
     let connections = load.connections.unwrap_or(loads::CONNECTIONS);
     let replay = job.scenario.traffic.replay.as_ref();
     let logged = request

@@ -186,14 +186,13 @@ pub(crate) fn is_told_of_kind(step: &Step, kind: &RequestKind, name: &str) -> bo
         .failed
         .values()
         .fold(0_u64, |sum, count| sum.saturating_add(*count));
-    let left = kind
-        .sent
-        .saturating_sub(kind.answered.saturating_add(failed));
+    let begun = kind.sent.saturating_add(kind.unsent);
+    let left = begun.saturating_sub(kind.answered.saturating_add(failed));
     is_told_of(step, kind.latency.as_ref(), left, name)
 }
 
 /// The same of a session.
-fn is_told_of_session(step: &Step, session: &SessionKind, name: &str) -> bool {
+pub(crate) fn is_told_of_session(step: &Step, session: &SessionKind, name: &str) -> bool {
     let over = session.completed.saturating_add(session.broken_off);
     let left = session.begun.saturating_sub(over);
     is_told_of(step, session.took.as_ref(), left, name)

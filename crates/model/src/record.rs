@@ -489,8 +489,11 @@ pub struct RequestKind {
     pub sent: u64,
     /// Good answers.
     pub answered: u64,
-    /// Failures of what was sent, by class.
+    /// Failures by class.
     pub failed: BTreeMap<String, u64>,
+    /// Those of them that were never sent: their deadline passed before.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unsent: u64,
     /// Good answers per second.
     pub throughput: f64,
     /// Body bytes of good answers.

@@ -22,7 +22,7 @@ pub(crate) struct Row {
     pub(crate) rate: String,
     pub(crate) p50: String,
     pub(crate) p99: String,
-    /// Share of what was sent that failed, with the class that most of it has.
+    /// Share of what was sent, or was to be, that failed, with the class that most of it has.
     pub(crate) failed: String,
     /// Body bytes of an answer, in the mean.
     pub(crate) body: String,
@@ -168,6 +168,7 @@ impl<'s> Mixed<'s> {
             for (class, count) in &kind.failed {
                 *sum.failed.entry(class.clone()).or_default() += count;
             }
+            sum.unsent += kind.unsent;
             sum.throughput += kind.throughput;
             sum.body_bytes += kind.body_bytes;
         }
@@ -470,7 +471,8 @@ impl Mixed<'_> {
 fn failed(kind: &RequestKind) -> String {
     let all: u64 = kind.failed.values().sum();
     let most = kind.failed.iter().max_by_key(|(_, count)| **count);
-    let share = number::share(all as f64 / kind.sent.max(1) as f64);
+    let ended = kind.sent + kind.unsent;
+    let share = number::share(all as f64 / ended.max(1) as f64);
     match most.filter(|_| all > 0) {
         Some((class, _)) => format!("{share} {class}"),
         None => share,

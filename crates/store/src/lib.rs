@@ -43,5 +43,5 @@ pub use folder::{Folder, read_file};
 pub use journal::Journal;
 pub use open::{open, open_with_folder};
 pub use run_folder::RunFolder;
-pub use samples::{ClassName, Clock, SampleFile, SampleRow, SampleWriter, Times};
+pub use samples::{ClassName, Clock, Places, SampleFile, SampleRow, SampleWriter, Times};
 pub use utc::{utc_compact, utc_rfc3339};

@@ -382,6 +382,15 @@ pub struct Times {
     pub failed: u64,
 }
 
+/// Which request of a mix each answer is of, by its place among the step's requests.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Places {
+    /// Of good answers, in the order of the file and of [`Times::good_ns`].
+    pub good: Vec<u16>,
+    /// Requests that failed, by place.
+    pub failed: Vec<u64>,
+}
+
 /// A file of samples that somebody names, or that lies in a folder that somebody names.
 #[derive(Debug, Clone)]
 pub struct SampleFile {
@@ -431,14 +440,37 @@ impl SampleFile {
 
     /// Reads the times of good answers.
     pub fn times(&self, clock: Clock) -> Result<Times, StoreError> {
+        let mut failed = 0;
+        let good_ns = self.good(clock.column(), longs, |_| failed += 1)?;
+        Ok(Times { good_ns, failed })
+    }
+
+    /// Reads which request of a mix each answer is of.
+    pub fn places(&self) -> Result<Places, StoreError> {
+        let mut failed: Vec<u64> = Vec::new();
+        let good = self.good("request", places, |place| {
+            let place = usize::from(place);
+            failed.resize(failed.len().max(place + 1), 0);
+            failed[place] += 1;
+        })?;
+        Ok(Places { good, failed })
+    }
+
+    /// Reads a column's values of good answers; of those that failed they are handed over.
+    fn good<T: Copy>(
+        &self,
+        column: &str,
+        values: ReadColumn<T>,
+        failed: impl FnMut(T),
+    ) -> Result<Vec<T>, StoreError> {
         let file = match (&self.folder, self.path.file_name()) {
             (Some(folder), Some(name)) => folder.read(name, BYTES_MAX),
             _ => open_file(&self.path, BYTES_MAX),
         }?;
         // The reader of `parquet` promises no freedom from panics on hostile files.
-        let read = catch_unwind(AssertUnwindSafe(|| read_good(file, clock)));
+        let read = catch_unwind(AssertUnwindSafe(|| read_good(file, column, values, failed)));
         let why = match read {
-            Ok(Ok(times)) => return Ok(times),
+            Ok(Ok(good)) => return Ok(good),
             Ok(Err(error)) => error.to_string(),
             Err(_) => "it is malformed".to_owned(),
         };
@@ -449,7 +481,15 @@ impl SampleFile {
     }
 }
 
-fn read_good(file: File, clock: Clock) -> Result<Times, ParquetError> {
+/// Appends the values of a column that has so many.
+type ReadColumn<T> = fn(ColumnReader, usize, &mut Vec<T>) -> Result<(), ParquetError>;
+
+fn read_good<T: Copy>(
+    file: File,
+    column: &str,
+    values: ReadColumn<T>,
+    mut failed: impl FnMut(T),
+) -> Result<Vec<T>, ParquetError> {
     let reader = SerializedFileReader::new(file)?;
     let metadata = reader.metadata();
     let schema = metadata.file_metadata().schema_descr_ptr();
@@ -458,7 +498,7 @@ fn read_good(file: File, clock: Clock) -> Result<Times, ParquetError> {
         let found = columns.iter().position(|column| column.name() == name);
         found.ok_or_else(|| ParquetError::General(format!("it has no column `{name}`")))
     };
-    let (time, failed) = (place(clock.column())?, place("failed")?);
+    let (value, class) = (place(column)?, place("failed")?);
     let rows = metadata.file_metadata().num_rows();
     let of_groups = metadata.row_groups().iter().map(RowGroupMetaData::num_rows);
     if rows.max(of_groups.fold(0, i64::saturating_add)) > ROWS_MAX {
@@ -466,37 +506,34 @@ fn read_good(file: File, clock: Clock) -> Result<Times, ParquetError> {
         return Err(ParquetError::General(many));
     }
     let rows = usize::try_from(rows).unwrap_or(0);
-    let mut times = Times {
-        good_ns: Vec::with_capacity(rows.min(ROWS_RESERVED)),
-        failed: 0,
-    };
-    in_large_pages(&mut times.good_ns);
+    let mut good = Vec::with_capacity(rows.min(ROWS_RESERVED));
+    in_large_pages(&mut good);
     for group in 0..reader.num_row_groups() {
         let group = reader.get_row_group(group)?;
-        let from = times.good_ns.len();
+        let from = good.len();
         let rows = usize::try_from(group.metadata().num_rows()).unwrap_or(0);
-        longs(group.get_column_reader(time)?, rows, &mut times.good_ns)?;
-        let statistics = group.metadata().column(failed).statistics();
+        values(group.get_column_reader(value)?, rows, &mut good)?;
+        let statistics = group.metadata().column(class).statistics();
         let nulls = statistics.and_then(Statistics::null_count_opt);
         if nulls == u64::try_from(group.metadata().num_rows()).ok() {
             continue;
         }
-        let bad = failures(group.get_column_reader(failed)?, rows)?;
-        if bad.len() != times.good_ns.len() - from {
+        let bad = failures(group.get_column_reader(class)?, rows)?;
+        if bad.len() != good.len() - from {
             return Err(ParquetError::General("its columns differ in length".into()));
         }
         let mut kept = from;
         for (at, bad) in bad.into_iter().enumerate() {
             if bad {
-                times.failed += 1;
+                failed(good[from + at]);
             } else {
-                times.good_ns[kept] = times.good_ns[from + at];
+                good[kept] = good[from + at];
                 kept += 1;
             }
         }
-        times.good_ns.truncate(kept);
+        good.truncate(kept);
     }
-    Ok(times)
+    Ok(good)
 }
 
 /// What a column holds beyond the rows that its group tells is more than was agreed to.
@@ -510,6 +547,25 @@ fn longs(column: ColumnReader, rows: usize, into: &mut Vec<i64>) -> Result<(), P
     };
     let until = into.len() + rows;
     while column.read_records(BATCH, None, None, into)?.0 > 0 {
+        if into.len() > until {
+            return Err(more());
+        }
+    }
+    Ok(())
+}
+
+/// Places of requests, which are small numbers in a column of larger ones.
+fn places(column: ColumnReader, rows: usize, into: &mut Vec<u16>) -> Result<(), ParquetError> {
+    let ColumnReader::Int32ColumnReader(mut column) = column else {
+        return Err(ParquetError::General("`request` is not an INT32".into()));
+    };
+    let until = into.len() + rows;
+    let mut read = Vec::with_capacity(BATCH);
+    while column.read_records(BATCH, None, None, &mut read)?.0 > 0 {
+        for place in read.drain(..) {
+            let none = || ParquetError::General(format!("no request has the place {place}"));
+            into.push(u16::try_from(place).map_err(|_| none())?);
+        }
         if into.len() > until {
             return Err(more());
         }
@@ -590,6 +646,14 @@ mod tests {
         assert_eq!(times(Clock::Intended), of(|row| row.latency_ns));
         assert_eq!(times(Clock::Sent), of(|row| row.service_ns));
         assert_eq!(read(&dir, Clock::Intended).unwrap(), times(Clock::Intended));
+        let places = SampleFile::all(&path).unwrap()[0].places().unwrap();
+        let of_good: Vec<u16> = good.iter().map(|row| row.request).collect();
+        assert_eq!(places.good, of_good);
+        let mut of_failed = [0; 7];
+        for row in (0..rows).map(row).filter(|row| row.failed != 0) {
+            of_failed[usize::from(row.request)] += 1;
+        }
+        assert_eq!(places.failed, of_failed);
         // Cut off anywhere it is an error, and no panic.
         let whole = fs::read(&path).unwrap();
         for end in (0..whole.len()).step_by(whole.len() / 50) {

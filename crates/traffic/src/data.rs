@@ -111,6 +111,16 @@ fn csv(file: &str, bytes: &[u8], columns: &[String]) -> Result<Rows, String> {
              line is a row like the others, name them: columns = [\"id\"]"
         ));
     }
+    if let Some((nth, column)) = columns
+        .iter()
+        .enumerate()
+        .find(|(nth, column)| columns[..*nth].contains(column))
+    {
+        return Err(format!(
+            "{file}:1: column {} is called `{column}` as well",
+            nth + 1
+        ));
+    }
     let mut rows = Vec::new();
     let mut record = csv::ByteRecord::new();
     loop {
@@ -270,6 +280,11 @@ mod tests {
             ("u.csv", "name,term\nann\n", "u.csv:2: it has 1 values"),
             ("u.csv", "17\n18\n", "u.csv:1: `17` is no name for a column"),
             ("u.csv", "name\n", "it has no rows"),
+            (
+                "u.csv",
+                "a,b,a\n1,2,3\n",
+                "u.csv:1: column 3 is called `a` as well",
+            ),
             (
                 "u.csv",
                 long.as_str(),

@@ -86,11 +86,18 @@ fn read(wanted: &Wanted, world: &dyn World) -> Result<Log, String> {
     log.map_err(|why| format!("{file}: {why}"))
 }
 
-/// Anywhere in its second, each instant alike.
+/// Anywhere in its second, each instant alike, in the order of the log.
 fn spread(requests: &mut [Logged], seed: u64) {
     let mut random = Rng::with_seed(seed);
-    for request in requests.iter_mut() {
-        request.at_ns += random.u64(..SECOND_NS);
+    // When it ended, of what began in the second before.
+    let second = |request: &Logged| request.at_ns.div_ceil(SECOND_NS);
+    requests.sort_by_key(second);
+    for of_second in requests.chunk_by_mut(|one, next| second(one) == second(next)) {
+        let mut instants: Vec<u64> = of_second.iter().map(|_| random.u64(..SECOND_NS)).collect();
+        instants.sort_unstable();
+        for (request, instant) in of_second.iter_mut().zip(instants) {
+            request.at_ns += instant;
+        }
     }
     requests.sort_by_key(|request| request.at_ns);
 }
@@ -360,6 +367,19 @@ mod tests {
             .collect();
         let (mix, notes) = of("access.log", &log, Wanted::default()).expect("it is one");
         let at_ns = mix.replay.expect("it is one").at_ns;
+        let in_order: String = (0..50)
+            .map(|nth| line(10).replace("/a", &format!("/n{}", char::from(b'A' + nth))))
+            .collect();
+        let mut requests = logged(
+            &in_order,
+            &Format::parse("combined").expect("it is one"),
+            true,
+        )
+        .expect("it is one")
+        .requests;
+        let asked: Vec<String> = requests.iter().map(|made| made.target.clone()).collect();
+        spread(&mut requests, 3);
+        assert!(requests.iter().map(|made| &made.target).eq(&asked));
         assert!(at_ns.is_sorted() && at_ns.windows(2).filter(|two| two[0] == two[1]).count() < 5);
         // Fifty in each second, wherever that begins behind the first.
         assert!(

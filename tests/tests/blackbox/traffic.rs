@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use wallfinder_tests::{
-    Conversation, Double, Place, Served, alone, free_port, program, quietly, skip, squeezed,
-    subjects, together, until_prompt,
+    Conversation, Double, Place, Served, alone, free_port, has_apparatus, program, quietly, skip,
+    squeezed, subjects, together, until_prompt,
 };
 
 const SHOP: &str = r#"[[request]]
@@ -61,6 +61,24 @@ fn a_mix_of_requests_is_told_by_name() {
     assert!(!kept.contains("s3cr3t") && kept.contains("env:SHOP_TOKEN"));
     let page = std::fs::read_to_string(place.last_run().join("report.html")).expect("a page");
     assert!(page.contains("Requests by name") && page.contains("POST &#x2f;cart"));
+    // Of requests that are kept one by one, too.
+    with_token(&[&mixed[..], &["--samples"]].concat()).ends_with(0);
+    let kept = place.step()["requests"].clone();
+    let run = place.last_run();
+    let run = run.to_str().expect("a path");
+    let json = ["samples", run, "--format", "json"];
+    let samples = place.run(&json).ends_with(0).json()[0].clone();
+    for (nth, name) in ["search", "POST /cart"].iter().enumerate() {
+        let (exact, shown) = (&samples["requests"][nth], &kept[nth]);
+        assert_eq!(exact["name"], *name);
+        assert_eq!(exact["answered"], shown["answered"]);
+        let p50 = exact["latency"][0]["value_ns"].as_f64().expect("a median");
+        let of_histogram = &shown["latency"]["quantiles_ns"]["p50"];
+        let off = of_histogram.as_f64().expect("a median") / p50 - 1.0;
+        assert!(off.abs() < 0.02, "{name}: {off}");
+    }
+    let text = place.run(&["samples", run]).ends_with(0).out;
+    assert!(text.contains(" POST /cart: "), "{text}");
     // The record's scenario runs again as it is.
     let scenario = place.run(
         &[
@@ -169,7 +187,7 @@ impl Shop {
                     if !is_known || !has_cookie {
                         self.note("stranger");
                     }
-                    "HTTP/1.1 303 See Other\r\nLocation: /carts/7\r\nContent-Length: 0\r\n\r\n"
+                    "HTTP/1.1 303 See Other\r\nLocation: /carts/7\r\nX-Cart: 7\r\nContent-Length: 0\r\n\r\n"
                         .to_owned()
                 }
                 ("GET", "/carts/7") => ok("", "{\"items\": [{\"id\": 17}]}"),
@@ -213,7 +231,8 @@ weight = 1
 cookies = true
 steps = [
   { name = "login", post = "/login", body = '{"user": "{users.name}"}', check = { json = { "/ok" = true } }, take = { token = "json:/token" } },
-  { name = "cart", post = "/cart", header = { authorization = "Bearer {token}" }, follow = 1, think = "exp(1ms)", check = { json-has = ["/items/0/id"] } },
+  { name = "cart", post = "/cart", header = { authorization = "Bearer {token}" }, follow = 1, think = "exp(1ms)", check = { json-has = ["/items/0/id"] }, take = { cart = "header:x-cart" } },
+  { name = "compare", get = "/search?q={cart}" },
 ]
 "#;
 
@@ -523,6 +542,53 @@ fn an_answer_that_is_not_what_it_must_be_fails_by_a_class_of_its_own() {
 }
 
 #[test]
+fn a_form_of_parts_is_sent_with_its_boundary_and_its_length() {
+    let _turn = together();
+    let (place, double) = (Place::new(), Double::plain());
+    place.file("a.txt", "what is in it");
+    place.file("users.csv", "name\nann\n");
+    place.file(
+        "form.toml",
+        "[data.users]\nfile = \"users.csv\"\n[[request]]\npost = \"/upload\"\nmultipart = [\n\
+         { name = \"user\", value = \"{users.name}\" },\n{ name = \"image\", file = \"a.txt\", type = \"text/plain\" },\n]\n",
+    );
+    let url = double.url("/");
+    for command in [
+        &["run", &url, "-n", "20"][..],
+        &["ramp", &url, "--connections", "1,2", "-d", "300ms"],
+    ] {
+        let more = ["--traffic", "form.toml", "--no-calibrate", "-q"];
+        place.run(&[command, &more].concat()).ends_with(0);
+        for step in place.record()["steps"].as_array().expect("steps") {
+            assert_eq!(step["requests"][0]["name"], "POST /upload");
+            assert!(step["requests"][0]["answered"].as_u64() > Some(0));
+        }
+    }
+    let sent = double.first_request();
+    let (head, body) = sent.split_once("\r\n\r\n").expect("a head");
+    let field = |name: &str| {
+        let mut lines = head.lines().filter_map(|line| line.split_once(": "));
+        let found = lines.find(|(of, _)| of.eq_ignore_ascii_case(name));
+        found.unwrap_or_else(|| panic!("{name}: {head}")).1
+    };
+    assert_eq!(field("content-length"), body.len().to_string());
+    let kind = field("content-type");
+    let boundary = kind.strip_prefix("multipart/form-data; boundary=");
+    let boundary = format!("--{}", boundary.expect("its boundary"));
+    let parts: Vec<&str> = body.split(&boundary).collect();
+    let user = "\r\nContent-Disposition: form-data; name=\"user\"\r\n\r\nann\r\n";
+    let ["", first, second, "--\r\n"] = parts[..] else {
+        panic!("{parts:?}");
+    };
+    assert_eq!(first, user);
+    assert!(
+        second.contains("name=\"image\"; filename=\"a.txt\"\r\n"),
+        "{second}"
+    );
+    assert!(second.ends_with("\r\n\r\nwhat is in it\r\n"), "{second}");
+}
+
+#[test]
 fn rows_that_are_used_once_end_the_load() {
     let _turn = together();
     let (place, shop) = (Place::new(), Shop::default());
@@ -542,8 +608,6 @@ fn rows_that_are_used_once_end_the_load() {
             "once.toml",
             "-d",
             "20s",
-            "--warmup",
-            "0s",
             "--no-calibrate",
             "-q",
         ];
@@ -1200,4 +1264,52 @@ fn a_set_up_that_fails_at_a_restart_does_not_end_a_find() {
         assert_eq!(is_left, strict == "strict", "{caveats}");
         assert!(step["verdict"].is_object(), "{}", ran.out);
     }
+}
+
+/// One request in ten has most of the server's CPU time, by its weight in the windows and by what their stacks show.
+#[test]
+fn find_says_which_request_holds_the_wall_and_in_which_functions() {
+    let _turn = alone();
+    if !has_apparatus() || subjects().is_none() {
+        return;
+    }
+    let place = Place::new();
+    place.file(
+        "shop.toml",
+        "[[request]]\nweight = 90\nget = \"/simple\"\n[[request]]\nweight = 10\nget = \"/list\"\n",
+    );
+    let args = [
+        "find",
+        "http://subject:8083/",
+        "--subject",
+        "catalogue",
+        "--traffic",
+        "shop.toml",
+        "-c",
+        "16",
+        "--effort",
+        "quick",
+        "--what-if",
+        "/list=0.5",
+        "--no-calibrate",
+        "-q",
+    ];
+    let said = place.run(&args).ends_with(0).said();
+    let record = place.record();
+    let step = squeezed(&record);
+    let kind = |name: &str| {
+        let kinds = step["requests"].as_array().expect("kinds");
+        let found = kinds.iter().find(|kind| kind["name"] == name);
+        found.expect("it was asked for").clone()
+    };
+    let (simple, list) = (kind("/simple"), kind("/list"));
+    let each = |kind: &Value| kind["costs"]["server"]["each"].as_f64().expect("a cost");
+    assert!(each(&list) > 2.0 * each(&simple), "{said}");
+    let functions = list["functions"].as_array().expect("functions");
+    assert!(!functions.is_empty(), "{said}");
+    assert!(
+        said.contains("BY REQUEST") && said.contains("for /list"),
+        "{said}"
+    );
+    assert!(said.contains("/list=0.5"), "{said}");
 }

@@ -5,11 +5,12 @@ use std::panic::resume_unwind;
 use std::path::Path;
 use std::thread;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use wallfinder_judge::samples::quantiles;
 use wallfinder_model::record::QuantileInterval;
 use wallfinder_report::number;
-use wallfinder_store::{Clock, SampleFile, StoreError, Times};
+use wallfinder_report::safe::clean;
+use wallfinder_store::{Clock, Places, SampleFile, StoreError};
 
 use crate::exit::Failed;
 use crate::flags::{PlainFormat, SamplesFlags};
@@ -27,13 +28,7 @@ pub(crate) fn samples(flags: &SamplesFlags) -> Result<(), Failed> {
         let read = Read::of(file)?;
         match flags.format {
             PlainFormat::Text => text.push_str(&table(file, &read)),
-            PlainFormat::Json => documents.push(json!({
-                "file": file.path(),
-                "answered": read.answered,
-                "failed": read.failed,
-                "latency": read.latency,
-                "service": read.service,
-            })),
+            PlainFormat::Json => documents.push(document(file, &read)),
         }
     }
     if flags.format == PlainFormat::Json {
@@ -53,6 +48,13 @@ fn found(path: &Path) -> Result<Vec<SampleFile>, Failed> {
 
 /// What a file says.
 struct Read {
+    all: Requests,
+    /// Those of a mix, by name and in its order; empty where all are of one kind.
+    by_name: Vec<(String, Requests)>,
+}
+
+/// Some requests.
+struct Requests {
     answered: u64,
     failed: u64,
     latency: Vec<QuantileInterval>,
@@ -62,42 +64,146 @@ struct Read {
 impl Read {
     /// Both clocks at once, a thread each.
     fn of(file: &SampleFile) -> Result<Read, Failed> {
-        let by = |clock: Clock| {
-            let Times { good_ns, failed } = file.times(clock)?;
-            let answered = good_ns.len() as u64;
-            Ok((answered, failed, quantiles(&good_ns)))
-        };
-        let (intended, sent): (Result<_, StoreError>, Result<_, StoreError>) =
-            thread::scope(|scope| {
-                let sent = scope.spawn(|| by(Clock::Sent));
-                let intended = by(Clock::Intended);
-                let sent = sent.join().unwrap_or_else(|panic| resume_unwind(panic));
-                (intended, sent)
-            });
-        let (answered, failed, latency) = intended.map_err(Failed::run)?;
-        let (_, _, service) = sent.map_err(Failed::run)?;
+        let names = names(file.path());
+        let places = (names.len() > 1).then(|| file.places()).transpose();
+        let places = places.map_err(Failed::run)?;
+        let kinds = places.as_ref().map(|places| (places, names.len()));
+        let (intended, sent) = thread::scope(|scope| {
+            let sent = scope.spawn(|| by_clock(file, Clock::Sent, kinds));
+            let intended = by_clock(file, Clock::Intended, kinds);
+            let sent = sent.join().unwrap_or_else(|panic| resume_unwind(panic));
+            (intended, sent)
+        });
+        let each = intended?.into_iter().zip(sent?);
+        let mut each = each.map(|(latency, service)| Requests {
+            answered: latency.answered,
+            failed: latency.failed,
+            latency: latency.quantiles,
+            service: service.quantiles,
+        });
+        let all = each.next().expect("all requests come first");
         Ok(Read {
-            answered,
-            failed,
-            latency,
-            service,
+            all,
+            by_name: names.into_iter().zip(each).collect(),
         })
     }
 }
 
-fn table(file: &SampleFile, read: &Read) -> String {
-    let mut text = format!(
-        " {}: {} answered, {} failed\n\n",
-        file.path().display(),
-        number::whole(read.answered),
-        number::whole(read.failed),
+/// Some requests by one clock.
+struct ByClock {
+    answered: u64,
+    failed: u64,
+    quantiles: Vec<QuantileInterval>,
+}
+
+/// All requests of a file, and then those of each of so many kinds.
+fn by_clock(
+    file: &SampleFile,
+    clock: Clock,
+    kinds: Option<(&Places, usize)>,
+) -> Result<Vec<ByClock>, Failed> {
+    let of = |good_ns: &[i64], failed| ByClock {
+        answered: good_ns.len() as u64,
+        failed,
+        quantiles: quantiles(good_ns),
+    };
+    let times = file.times(clock).map_err(Failed::run)?;
+    let mut found = vec![of(&times.good_ns, times.failed)];
+    let Some((places, kinds)) = kinds else {
+        return Ok(found);
+    };
+    let mut by_kind = vec![Vec::new(); kinds];
+    for (ns, place) in times.good_ns.iter().zip(&places.good) {
+        let kind = by_kind.get_mut(usize::from(*place)).ok_or_else(|| {
+            Failed::run(format!(
+                "{}: an answer of request {place}, where the record has {kinds}",
+                file.path().display()
+            ))
+        })?;
+        kind.push(*ns);
+    }
+    let failed = places.failed.iter().copied().chain(std::iter::repeat(0));
+    found.extend(
+        by_kind
+            .iter()
+            .zip(failed)
+            .map(|(good_ns, failed)| of(good_ns, failed)),
     );
+    Ok(found)
+}
+
+/// What the requests of a file's step are called; nothing where no record lies beside the file.
+fn names(path: &Path) -> Vec<String> {
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    let folder = folder.unwrap_or(Path::new("."));
+    let Ok(record) = wallfinder_store::open(folder) else {
+        return Vec::new();
+    };
+    let name = path.file_name().map(|name| name.to_string_lossy());
+    let is_of = |file: &str| name.as_deref() == Some(file);
+    let mut steps = record.steps.iter();
+    let step = steps.find(|step| {
+        step.samples
+            .as_ref()
+            .is_some_and(|samples| is_of(&samples.file))
+    });
+    let requests = step.map(|step| step.requests.iter());
+    requests
+        .into_iter()
+        .flatten()
+        .map(|kind| kind.name.clone())
+        .collect()
+}
+
+fn document(file: &SampleFile, read: &Read) -> Value {
+    let mut document = told(&read.all);
+    document["file"] = json!(file.path());
+    let by_name = read.by_name.iter();
+    let by_name: Vec<Value> = by_name
+        .map(|(name, requests)| {
+            let mut of = told(requests);
+            of["name"] = json!(name);
+            of
+        })
+        .collect();
+    if !by_name.is_empty() {
+        document["requests"] = Value::Array(by_name);
+    }
+    document
+}
+
+fn told(requests: &Requests) -> Value {
+    json!({
+        "answered": requests.answered,
+        "failed": requests.failed,
+        "latency": requests.latency,
+        "service": requests.service,
+    })
+}
+
+fn table(file: &SampleFile, read: &Read) -> String {
+    let mut text = format!(" {}: {}", file.path().display(), both_clocks(&read.all));
+    for (name, requests) in &read.by_name {
+        let _ = write!(text, " {}: {}", clean(name), both_clocks(requests));
+    }
+    text
+}
+
+fn both_clocks(of: &Requests) -> String {
+    let mut text = format!(
+        "{} answered, {} failed\n\n",
+        number::whole(of.answered),
+        number::whole(of.failed),
+    );
+    if of.answered == 0 {
+        return text;
+    }
     let _ = writeln!(
         text,
         "   {:8} {:>10}  {:24} {:>10}  95 % interval",
         "", "from start", "95 % interval", "from sent"
     );
-    for (latency, service) in read.latency.iter().zip(&read.service) {
+    for (latency, service) in of.latency.iter().zip(&of.service) {
         let span = |ns: u64| number::span(ns as f64);
         let _ = writeln!(
             text,

@@ -13,8 +13,10 @@ pub(crate) struct KindCounts {
     pub(crate) sent: u64,
     /// Answered well.
     pub(crate) answered: u64,
-    /// Failed after they were sent, by [`Class::index`].
+    /// Failed, by [`Class::index`].
     pub(crate) failed: [u64; CLASSES],
+    /// Those of them that were not sent.
+    pub(crate) unsent: u64,
     /// Body bytes of good answers.
     pub(crate) body_bytes: u64,
     /// Bytes of good answers on the wire.
@@ -31,6 +33,7 @@ impl Default for KindCounts {
             sent: 0,
             answered: 0,
             failed: [0; CLASSES],
+            unsent: 0,
             body_bytes: 0,
             wire_bytes: 0,
             sent_bytes: 0,
@@ -51,6 +54,7 @@ impl KindCounts {
             sent: self.sent.saturating_sub(earlier.sent),
             answered: self.answered - earlier.answered,
             failed,
+            unsent: self.unsent - earlier.unsent,
             body_bytes: self.body_bytes - earlier.body_bytes,
             wire_bytes: self.wire_bytes - earlier.wire_bytes,
             // Where they go by the requests sent, they shrink with those.
@@ -65,6 +69,7 @@ impl KindCounts {
         for (into, from) in self.failed.iter_mut().zip(&other.failed) {
             *into += from;
         }
+        self.unsent += other.unsent;
         self.body_bytes += other.body_bytes;
         self.wire_bytes += other.wire_bytes;
         self.sent_bytes += other.sent_bytes;
@@ -122,6 +127,7 @@ impl KindSum {
             sent,
             answered,
             failed,
+            unsent,
             body_bytes,
             wire_bytes,
             sent_bytes,
@@ -134,6 +140,7 @@ impl KindSum {
             sent: *sent,
             answered: *answered,
             failed: Counters::named(failed),
+            unsent: *unsent,
             throughput: self.throughput,
             body_bytes: *body_bytes,
             wire_bytes: *wire_bytes,

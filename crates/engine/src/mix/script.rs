@@ -199,11 +199,30 @@ impl Script {
         self.under_way
     }
 
-    /// Nothing is sent of what begins next, so many times: an arrival's place in a log is its own.
+    /// Nothing is sent of what begins next, so many times: an arrival's place in a log is its own, and what it would have
+    /// been is drawn anew. A row that it had taken is taken by the next.
     pub(crate) fn skip(&mut self, count: u64) {
         for _ in 0..count {
+            let Some(Begin { flow, .. }) = self.upcoming else {
+                return;
+            };
+            let walked = self.openings[usize::from(flow)].walks;
+            if let Some(table) = walked.filter(|_| self.mix.replay.is_none()) {
+                self.walks[usize::from(table)].taken -= 1;
+            }
             self.upcoming = self.begin();
         }
+    }
+
+    /// Which kind the next request is, of what begins or on a connection; `None`: there is none.
+    pub(crate) fn kind_of_next(&self, conn: Option<u32>) -> Option<u16> {
+        let place = conn.map(|conn| &self.places[conn as usize]);
+        if let Some(place) = place.filter(|place| place.is_taken) {
+            let flow = &self.mix.flows[usize::from(place.flow)];
+            return Some(flow.steps[usize::from(place.step)].kind);
+        }
+        let Begin { flow, .. } = self.upcoming?;
+        Some(self.openings[usize::from(flow)].kind)
     }
 
     /// The next request on a connection, which [`Script::has_next`] said that it has.
@@ -398,6 +417,17 @@ mod tests {
             all.sort_unstable();
             assert_eq!(all, (0..1_000).collect::<Vec<u32>>(), "{workers} workers");
         }
+    }
+
+    #[test]
+    fn a_row_of_which_nothing_is_sent_is_taken_by_the_next() {
+        let mut script = Script::new(&walking(Order::Once, 3), Share::WHOLE, 1, 7);
+        let mut taken = Vec::new();
+        while script.has_next(0) {
+            script.skip(2);
+            taken.push(script.next(0, 0).draw);
+        }
+        assert_eq!(taken, [0, 1, 2]);
     }
 
     #[test]

@@ -21,7 +21,7 @@ use wallfinder_wire::{Request, Wire};
 use super::io::{Conductor, Log, START_NS, SimIo};
 use super::peer::Peer;
 use crate::counters::{Class, Counters};
-use crate::mix::FlowCounts;
+use crate::mix::{FlowCounts, KindCounts};
 use crate::plan::WorkerPlan;
 use crate::protocol::Common;
 use crate::report::WorkerReport;
@@ -266,7 +266,8 @@ pub(super) struct Published {
     /// How many were timed, from the intended start and in lateness.
     pub(super) timed: u64,
     pub(super) lateness: u64,
-    /// What became of sessions.
+    /// What became of each kind of request, and of sessions.
+    pub(super) kinds: Vec<KindCounts>,
     pub(super) flows: Vec<FlowCounts>,
 }
 
@@ -296,6 +297,7 @@ impl Reader {
             open_area: report.open_area,
             timed: report.latency.count(),
             lateness: report.lateness.count(),
+            kinds: report.kinds.iter().map(|kind| kind.counts).collect(),
             flows: report.flows.iter().map(|flow| flow.counts).collect(),
         });
     }
@@ -353,6 +355,12 @@ impl Ran {
     pub(super) fn flows(&self) -> Vec<FlowCounts> {
         let last = self.published.last().expect("the last is published");
         last.flows.clone()
+    }
+
+    /// What became of each kind of request, of the whole run.
+    pub(super) fn kinds(&self) -> Vec<KindCounts> {
+        let last = self.published.last().expect("the last is published");
+        last.kinds.clone()
     }
 
     /// Failures by class, of the whole run.

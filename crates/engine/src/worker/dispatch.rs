@@ -26,8 +26,9 @@ impl<W: Wire, I: Io> Worker<W, I> {
             }
             if self.ledger.deadlines.is_late(grant.intended_ns, now) {
                 self.take_intended();
+                let kind = self.kind_of(grant, None);
                 self.skip_begins(1);
-                self.expire_undispatched(grant, now);
+                self.expire_undispatched(grant, kind, now);
                 continue;
             }
             let able_since_ns = self.able_since_ns();
@@ -68,7 +69,7 @@ impl<W: Wire, I: Io> Worker<W, I> {
         while let Some((at_ns, grant)) = self.admission.first_resend() {
             if self.ledger.deadlines.is_late(grant.intended_ns, now) {
                 self.take_resend();
-                self.expire_unsent(grant, now);
+                self.expire_unsent(grant, Some(grant.kind), now);
                 continue;
             }
             if at_ns > now {
@@ -126,6 +127,15 @@ impl<W: Wire, I: Io> Worker<W, I> {
     pub(super) fn lets(&self, conn: u32, grant: Grant) -> bool {
         let has_next = |script: &Script| script.has_next(conn);
         self.admission.lets(grant) && (grant.tries > 0 || self.script.as_ref().is_none_or(has_next))
+    }
+
+    /// Which kind a grant's request is, that was sent before, or would be sent next: on any connection, or on this one.
+    #[cold]
+    pub(super) fn kind_of(&self, grant: Grant, conn: Option<u32>) -> Option<u16> {
+        match grant.tries {
+            0 => self.script.as_ref()?.kind_of_next(conn),
+            _ => Some(grant.kind),
+        }
     }
 
     /// Arrivals pass of which nothing is sent.

@@ -119,16 +119,17 @@ impl<W: Wire, I: Io> Worker<W, I> {
     #[cold]
     pub(super) fn expire_granted(&mut self, conn: u32, held: u32, now: u64) {
         let grant = self.connection(conn).take_granted(held);
+        let kind = self.kind_of(grant, Some(conn));
         self.grant_after_failure(conn, 0, now);
         self.count_granted(grant);
-        self.expire_unsent(grant, now);
+        self.expire_unsent(grant, kind, now);
         // It is free for others, or has the next to send.
         self.offer(conn);
     }
 
     /// Open loop: a deadline passed before a connection was free, or before the worker looked.
     #[cold]
-    pub(super) fn expire_undispatched(&mut self, grant: Grant, now: u64) {
+    pub(super) fn expire_undispatched(&mut self, grant: Grant, kind: Option<u16>, now: u64) {
         let could_send = self.admission.could_send(self.ledger.counters.in_flight);
         let able_since_ns = self.able_since_ns();
         let is_late = self
@@ -137,12 +138,13 @@ impl<W: Wire, I: Io> Worker<W, I> {
             .is_late(grant.intended_ns, able_since_ns);
         let free_in_time = could_send && !is_late;
         self.ledger.counters.late_by_client += u64::from(free_in_time);
-        self.expire_unsent(grant, now);
+        self.expire_unsent(grant, kind, now);
     }
 
     /// A request's deadline passed before it was sent.
-    pub(super) fn expire_unsent(&mut self, grant: Grant, now: u64) {
+    pub(super) fn expire_unsent(&mut self, grant: Grant, kind: Option<u16>, now: u64) {
         let class = Class::Other(Failure::TimeoutTotal);
-        self.ledger.fail(Failing::Unsent(grant), class, now);
+        self.ledger
+            .fail(Failing::Unsent { grant, kind }, class, now);
     }
 }

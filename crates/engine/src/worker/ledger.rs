@@ -76,8 +76,8 @@ impl Slot {
 pub(super) enum Failing {
     /// It waits for its answer, in this slot of a connection.
     InFlight { conn: u32, slot: u32 },
-    /// It was never sent, or waits to be sent again.
-    Unsent(Grant),
+    /// It was never sent, or waits to be sent again; of a mix, which kind it would have been.
+    Unsent { grant: Grant, kind: Option<u16> },
 }
 
 #[derive(Debug)]
@@ -312,10 +312,15 @@ impl Ledger {
                 let request = self.take(conn, slot, now);
                 self.count_failed(Some(request.kind), class, || request.sample(now));
             }
-            Failing::Unsent(grant) => {
+            Failing::Unsent { grant, kind } => {
                 self.counters.expired_unsent += 1;
-                // It has a kind where it was sent before, and that is not counted as sent.
-                self.count_failed(None, class, || RequestSample::new(grant.intended_ns, now));
+                if let Some(of) = kind.and_then(|kind| self.kinds.get_mut(usize::from(kind))) {
+                    of.unsent += 1;
+                }
+                self.count_failed(kind, class, || RequestSample {
+                    kind: kind.unwrap_or_default(),
+                    ..RequestSample::new(grant.intended_ns, now)
+                });
             }
         }
     }

@@ -209,6 +209,7 @@ fn add_kind(sum: &mut RequestKind, of: &RequestKind) {
     sum.sent += of.sent;
     sum.answered += of.answered;
     add_all(&mut sum.failed, &of.failed);
+    sum.unsent += of.unsent;
     sum.throughput += of.throughput;
     sum.body_bytes += of.body_bytes;
     sum.wire_bytes += of.wire_bytes;

@@ -11,6 +11,8 @@
 //! 95 % interval is taken as it is. A setting of the host that shows no sign of having acted makes
 //! no comparison: what A and B then have in common is everything.
 
+use std::cmp::Reverse;
+
 use fastrand::Rng;
 use wallfinder_model::Step;
 use wallfinder_model::record::{Ab, CostOutcome, Histogram, Ratio, Sign, SignKind};
@@ -18,7 +20,7 @@ use wallfinder_model::record::{Ab, CostOutcome, Histogram, Ratio, Sign, SignKind
 use super::estimate::{ALPHA, Estimate, estimate, holm};
 use super::pace::{self, Pace, Point};
 use crate::bounds::is_bound;
-use crate::compare::is_told_of_kind;
+use crate::compare::{is_told_of_kind, is_told_of_session};
 use crate::cost;
 use crate::finite::{known, median, positive};
 
@@ -142,7 +144,7 @@ const MEASURES: [Measure<'static>; 7] = [
     }),
 ];
 
-/// Requests of a mix that are compared by name, at the most.
+/// Requests and sessions of a mix that are compared by name, at the most.
 const NAMED_MAX: usize = 40;
 
 /// A quantile of a step's latency; `None` where it is a lower bound.
@@ -181,24 +183,29 @@ pub fn ratios(steps: &[Step], order: &[(u32, bool)]) -> Vec<Ratio> {
     ratios
 }
 
-/// The same of each request of a mix, as a family of their own: of `p99 of search` others say nothing.
+/// The same of each request and session of a mix, those that were begun most first, as a family of their own: of `p99 of
+/// search` others say nothing.
 fn by_name(steps: &[Step], order: &[(u32, bool)]) -> Vec<Ratio> {
-    let requests = steps.first().map_or(&[][..], |step| &step.requests);
+    let Some(first) = steps.first() else {
+        return Vec::new();
+    };
+    let requests = first.requests.iter().map(|kind| (&kind.name, kind.sent));
+    let sessions = first
+        .sessions
+        .iter()
+        .map(|session| (&session.name, session.begun));
+    let mut parts: Vec<(&String, u64)> = requests.chain(sessions).collect();
+    parts.sort_by_key(|(_, begun)| Reverse(*begun));
+    parts.truncate(NAMED_MAX);
     let mut ratios = Vec::new();
     for quantile_name in ["p50", "p99"] {
-        let named: Vec<(String, Own<'_>)> = requests
-            .iter()
-            .take(NAMED_MAX)
-            .map(|kind| {
-                let of = move |step: &Step| {
-                    let own = step.requests.iter().find(|other| other.name == kind.name)?;
-                    let ns = quantile(own.latency.as_ref(), quantile_name)?;
-                    is_told_of_kind(step, own, quantile_name).then_some(ns)
-                };
-                let of: Own<'_> = Box::new(of);
-                (format!("{quantile_name} of {}", kind.name), of)
-            })
-            .collect();
+        let of_part = |(name, _): &(&String, u64)| {
+            let name = String::clone(name);
+            let measure = format!("{quantile_name} of {name}");
+            let of: Own<'_> = Box::new(move |step: &Step| of_name(step, &name, quantile_name));
+            (measure, of)
+        };
+        let named: Vec<(String, Own<'_>)> = parts.iter().map(of_part).collect();
         let measures: Vec<Measure<'_>> = named
             .iter()
             .map(|(name, of)| measure(name, Answers::Grows, &**of))
@@ -206,6 +213,17 @@ fn by_name(steps: &[Step], order: &[(u32, bool)]) -> Vec<Ratio> {
         ratios.extend(ratios_of(&measures, steps, order));
     }
     ratios
+}
+
+/// A quantile of a request or of a session of a mix; `None` where it is a lower bound.
+fn of_name(step: &Step, name: &str, quantile_name: &str) -> Option<f64> {
+    if let Some(kind) = step.requests.iter().find(|kind| kind.name == name) {
+        let ns = quantile(kind.latency.as_ref(), quantile_name)?;
+        return is_told_of_kind(step, kind, quantile_name).then_some(ns);
+    }
+    let session = step.sessions.iter().find(|session| session.name == name)?;
+    let ns = quantile(session.took.as_ref(), quantile_name)?;
+    is_told_of_session(step, session, quantile_name).then_some(ns)
 }
 
 fn ratios_of(measures: &[Measure<'_>], steps: &[Step], order: &[(u32, bool)]) -> Vec<Ratio> {
@@ -335,7 +353,7 @@ fn pairs(values: &[Option<f64>], order: &[(u32, bool)]) -> Vec<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use wallfinder_model::record::{CostBound, Drained, RequestKind};
+    use wallfinder_model::record::{CostBound, Drained, RequestKind, SessionKind};
 
     use super::*;
     use crate::double::{Noise, a_step};
@@ -446,6 +464,31 @@ mod tests {
         assert_eq!(compared(0), [true; 4]);
         // One in fifty of B's requests: more than are beyond the 99th percentile.
         assert_eq!(compared(40), [true, false, true, false]);
+    }
+
+    #[test]
+    fn sessions_are_compared_as_requests_are() {
+        let (mut steps, order) = rounds_with_lost(0);
+        for step in &mut steps {
+            step.sessions.push(SessionKind {
+                name: "buy".to_owned(),
+                begun: 5_000,
+                completed: 5_000,
+                took: step.latency.clone(),
+                ..SessionKind::default()
+            });
+        }
+        let ratios = ratios(&steps, &order);
+        let named = ratios.iter().filter(|ratio| ratio.measure.contains(" of "));
+        let named: Vec<&str> = named.map(|ratio| ratio.measure.as_str()).collect();
+        // More of them were begun.
+        let want = ["p50 of buy", "p50 of search", "p99 of buy", "p99 of search"];
+        assert_eq!(named, want);
+        assert!(
+            ratios
+                .iter()
+                .all(|ratio| !ratio.measure.contains("buy") || ratio.high < 0.75)
+        );
     }
 
     #[test]

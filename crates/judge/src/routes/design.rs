@@ -38,8 +38,10 @@ pub(super) fn windows_needed(kinds: usize) -> usize {
 
 /// Weights for as many windows as a mix of these needs: each half of its own or twice, those of the rarest of many alike.
 pub fn weights(own: &[u32], seed: u64) -> Vec<Vec<u32>> {
-    /// Weights are counts: a thousandth of one is told apart.
+    /// Weights are counts: a thousandth of one is told apart, where the largest leaves room for that.
     const SCALE: f64 = 1_000.0;
+    let heaviest = own.iter().max().copied().unwrap_or(1).max(1);
+    let scale = SCALE.min(f64::from(u32::MAX) / (2.0 * f64::from(heaviest)));
     let mut random = Rng::with_seed(seed);
     let parcels = parcels(own);
     let weight_of = |parcel: &Vec<usize>| parcel.iter().map(|nth| f64::from(own[*nth])).sum();
@@ -52,7 +54,7 @@ pub fn weights(own: &[u32], seed: u64) -> Vec<Vec<u32>> {
         let mut weights = vec![0; own.len()];
         for (parcel, factor) in parcels.iter().zip(factors) {
             for nth in parcel {
-                let weight = (f64::from(own[*nth]) * factor * SCALE).round() as u32;
+                let weight = (f64::from(own[*nth]) * factor * scale).round() as u32;
                 weights[*nth] = weight.max(1);
             }
         }
@@ -115,6 +117,16 @@ mod tests {
                 drawn
                     .iter()
                     .all(|window| [own * 500, own * 2_000].contains(&window[nth]))
+            );
+        }
+        // As counts of a long log are.
+        let large = weights(&[3_000_000_000, 30_000_000], 3);
+        for nth in 0..2 {
+            let of_windows = large.iter().map(|window| window[nth]);
+            let (least, most) = (of_windows.clone().min().unwrap(), of_windows.max().unwrap());
+            assert!(
+                (f64::from(most) / f64::from(least) - 4.0).abs() < 0.01,
+                "{large:?}"
             );
         }
     }

@@ -458,6 +458,7 @@ mod tests {
             ("-g|h/a[1]", "http://h", "/a[1]"),
             ("--globoff|h/{a}", "http://h", "/{{a}}"),
             ("http://[::1]:80/a", "http://[::1]:80", "/a"),
+            ("h/caf\u{e9}?q=%20", "http://h", "/caf%C3%A9?q=%20"),
         ] {
             let made = of(&format!("curl|{line}")).expect(line);
             assert_eq!(made.origin.as_deref(), Some(origin));

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use wallfinder_model::traffic::{Request, Session, Traffic};
+use wallfinder_model::traffic::{Check, Request, Scalar, Session, Statuses, Traffic};
 use wallfinder_wire::mix::KINDS_MAX;
 
 use super::route::{Routes, pooled, shown};
@@ -29,6 +29,8 @@ struct Entry<'h> {
     origin: String,
     target: String,
     request: &'h Value,
+    /// Of its answer; 0 where none came. `None`: it does not say.
+    status: Option<u16>,
 }
 
 /// What an entry has of a body.
@@ -101,10 +103,12 @@ fn read(har: &Value) -> Result<Har<'_>, String> {
     let entries = har.pointer("/log/entries").and_then(Value::as_array);
     let entries = entries.ok_or("it is no HAR: there is no log.entries in it")?;
     let mut all = Vec::new();
-    let (mut strange, mut sockets) = (0, 0);
+    let (mut strange, mut sockets, mut cached, mut unanswered) = (0, 0, 0, 0);
     for entry in entries {
         match entry_of(entry) {
             Some(entry) if entry.origin.starts_with("ws") => sockets += 1,
+            Some(_) if entry.get("_fromCache").is_some() => cached += 1,
+            Some(entry) if entry.status == Some(0) => unanswered += 1,
             Some(entry) => all.push(entry),
             None => strange += 1,
         }
@@ -129,17 +133,19 @@ fn read(har: &Value) -> Result<Har<'_>, String> {
             )
         })
         .collect();
-    if strange > 0 {
-        left_out.push(format!(
-            "{} without a URL of http",
-            counted(strange, "request")
-        ));
-    }
-    if sockets > 0 {
-        left_out.push(format!(
-            "{}, which are not driven",
-            counted(sockets, "WebSocket")
-        ));
+    for (count, what, why) in [
+        (strange, "request", " without a URL of http"),
+        (sockets, "WebSocket", ", which are not driven"),
+        (
+            cached,
+            "request",
+            " that the browser answered from its cache",
+        ),
+        (unanswered, "request", " that got no answer"),
+    ] {
+        if count > 0 {
+            left_out.push(format!("{}{why}", counted(count, what)));
+        }
     }
     // What has no time stays behind what it stands behind.
     let mut last_ns = 0;
@@ -183,6 +189,28 @@ fn entry_of(entry: &Value) -> Option<Entry<'_>> {
         origin,
         target: url.target(),
         request,
+        status: entry
+            .pointer("/response/status")
+            .and_then(Value::as_u64)
+            .and_then(|status| status.try_into().ok()),
+    })
+}
+
+/// What answers have to be where some of those that were recorded are no good ones: as they were.
+fn check_of(statuses: &BTreeSet<u16>) -> Option<Check> {
+    let (good, bad): (Vec<u16>, Vec<u16>) = statuses.iter().partition(|status| **status < 400);
+    let of = |status: &u16| Scalar::Whole(i64::from(*status));
+    let mut met: Vec<Scalar> = bad.iter().map(of).collect();
+    if !good.is_empty() {
+        met.insert(0, Scalar::Text("200..399".to_owned()));
+    }
+    let status = match met.len() {
+        1 => Statuses::One(met.remove(0)),
+        _ => Statuses::Several(met),
+    };
+    (!bad.is_empty()).then(|| Check {
+        status: Some(status),
+        ..Check::default()
     })
 }
 
@@ -310,6 +338,7 @@ fn in_order(made: Vec<Made<'_>>, left_out: &mut Vec<String>) -> Vec<Request> {
     } in made
     {
         step.name = Some(unused(&shown(entry.method, &target), &mut names));
+        step.check = check_of(&entry.status.into_iter().collect());
         let pause_ns = match (ended_ns, entry.at_ns) {
             (Some(ended_ns), Some(at_ns)) => at_ns.saturating_sub(ended_ns),
             _ => 0,
@@ -340,9 +369,14 @@ fn by_route(made: Vec<Made<'_>>, seed: u64, left_out: &mut Vec<String>) -> Traff
     // The first of each, and how many there are: of those with a body, and of the others for their fields.
     let mut bodies: BTreeMap<(&str, String), (Request, u32)> = BTreeMap::new();
     let mut headers = BTreeMap::new();
+    let mut statuses: BTreeMap<(&str, String), BTreeSet<u16>> = BTreeMap::new();
     let (mut other_bodies, mut other_fields) = (0, 0);
     for one in made {
         let of = (one.entry.method, route(&one.target));
+        statuses
+            .entry(of.clone())
+            .or_default()
+            .extend(one.entry.status);
         match one.request.body {
             None => {
                 let first = headers
@@ -362,6 +396,7 @@ fn by_route(made: Vec<Made<'_>>, seed: u64, left_out: &mut Vec<String>) -> Traff
     let mut traffic = Traffic::default();
     pooled(routes, seed, &mut names, &mut traffic, |of, kind| {
         kind.header = headers.remove(of).unwrap_or_default();
+        kind.check = statuses.get(of).and_then(check_of);
     });
     // Of those that are told as one.
     other_fields += headers.len();
@@ -371,6 +406,7 @@ fn by_route(made: Vec<Made<'_>>, seed: u64, left_out: &mut Vec<String>) -> Traff
     for ((method, route), (mut kind, count)) in bodies {
         kind.name = Some(unused(&shown(method, &route), &mut names));
         kind.weight = Some(count);
+        kind.check = statuses.get(&(method, route)).and_then(check_of);
         traffic.request.push(kind);
     }
     for (count, why) in [
@@ -722,6 +758,52 @@ mod tests {
             let log = logged(&text).expect(&text);
             assert_eq!(log.is_coarse, is_coarse, "{stamps:?}");
         }
+    }
+
+    #[test]
+    fn what_was_refused_is_to_be_refused_again_and_what_was_never_asked_is_not_asked() {
+        let entry = |path: &str, more: &str| {
+            format!(r#"{{"request": {{"method": "GET", "url": "http://h{path}"}}, {more}}}"#)
+        };
+        let status = |status: u16| format!(r#""response": {{"status": {status}}}"#);
+        let entries = [
+            entry("/items/1", &status(200)),
+            entry("/favicon.ico", &status(404)),
+            entry("/items/2", &status(410)),
+            entry(
+                "/app.js",
+                r#""_fromCache": "memory", "response": {"status": 200}"#,
+            ),
+            entry("/gone", &status(0)),
+        ];
+        let text = format!(r#"{{"log": {{"entries": [{}]}}}}"#, entries.join(","));
+        let checks = |made: &Imported, session: bool| {
+            let kinds = match session {
+                true => &made.traffic.session[0].steps,
+                false => &made.traffic.request,
+            };
+            let status = |kind: &Request| kind.check.clone().and_then(|check| check.status);
+            kinds.iter().map(status).collect::<Vec<_>>()
+        };
+        let one = |status| Some(Statuses::One(Scalar::Whole(status)));
+        let made = from_har(&text, &telling).expect("it is one");
+        assert_eq!(checks(&made, true), [None, one(404), one(410)]);
+        for part in [
+            "1 request that the browser answered",
+            "1 request that got no answer",
+        ] {
+            assert!(
+                made.left_out.iter().any(|line| line.starts_with(part)),
+                "{part}"
+            );
+        }
+        let by_route = from_har_by_route(&text, &telling, 1).expect("it is one");
+        let mixed = [Scalar::Text("200..399".to_owned()), Scalar::Whole(410)];
+        let wanted = [Some(Statuses::Several(mixed.into())), one(404)];
+        assert_eq!(checks(&by_route, false), wanted);
+        let written = by_route.written();
+        crate::TrafficFile::parse("t", &written).expect(&written);
+        assert!(logged(&text).is_err(), "none has a time");
     }
 
     #[test]

@@ -91,7 +91,7 @@ impl Format {
                         Token::Plain(plain) => rest = rest.strip_prefix(plain.as_str())?,
                         Token::Variable(name) => {
                             let end = match tokens.get(nth + 1) {
-                                Some(Token::Plain(next)) => rest.find(next.as_str())?,
+                                Some(Token::Plain(next)) => end_before(rest, next)?,
                                 Some(Token::Variable(_)) => return None,
                                 // The last one ends with the word.
                                 None => rest.find([' ', '"']).unwrap_or(rest.len()),
@@ -309,13 +309,20 @@ fn made(fields: &BTreeMap<String, String>) -> Option<(String, String)> {
     (is_method && target.starts_with('/')).then_some((method, target))
 }
 
-/// Without the escapes of nginx (`\x22`), which are bytes.
+/// Where a variable ends: before what stands next, of which a quote is none where Apache escaped it.
+fn end_before(rest: &str, next: &str) -> Option<usize> {
+    let mut ends = rest.match_indices(next).map(|(at, _)| at);
+    ends.find(|at| !next.starts_with('"') || !rest[..*at].ends_with('\\'))
+}
+
+/// Without the escapes of nginx (`\x22`), which are bytes, and of Apache (`\"`).
 fn unescaped(line: &str) -> String {
+    let line = &line.replace("\\\"", "\"");
     if !line.contains("\\x") {
-        return line.to_owned();
+        return line.clone();
     }
     let mut bytes = Vec::with_capacity(line.len());
-    let mut rest = line;
+    let mut rest = line.as_str();
     while let Some(at) = rest.find("\\x") {
         let (before, behind) = rest.split_at(at);
         bytes.extend_from_slice(before.as_bytes());
@@ -448,6 +455,11 @@ mod tests {
         let odd = from_log(odd, &format, &telling, 1).expect("it is one");
         let path = odd.traffic.request[0].get.as_deref();
         assert_eq!(path, Some("/caf%C3%A9?a=b%20c"));
+        let apaches =
+            r#"10.0.0.1 - - [10/Oct/2000:13:55:36 -0700] "GET /a?q=\"b\" HTTP/1.1" 200 2"#;
+        let apaches = from_log(apaches, &format, &telling, 1).expect("it is one");
+        let path = apaches.traffic.request[0].get.as_deref();
+        assert_eq!(path, Some("/a?q=\"b\""));
     }
 
     #[test]

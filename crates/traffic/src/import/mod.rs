@@ -357,7 +357,7 @@ fn request(method: &str, path: &str) -> Option<Request> {
         "OPTIONS" => &mut request.options,
         _ => return None,
     };
-    *place = Some(literal(path));
+    *place = Some(literal(&spelled(path, Spelling::Path)));
     Some(request)
 }
 
@@ -369,7 +369,7 @@ pub(crate) fn drawn(
     origin: &str,
     paths: Vec<String>,
 ) -> Request {
-    let first = format!("{origin}{}", spelled(&paths[0], Spelling::Path));
+    let first = format!("{origin}{}", paths[0]);
     let mut kind = request(method, &first).expect("there is a key for it");
     if paths.iter().any(|path| *path != paths[0]) {
         let table = format!("paths_{}", traffic.request.len() + 1);

@@ -41,6 +41,8 @@ struct Look {
     needs_fields: bool,
     /// Whether a redirect that keeps the method is followed by what would follow it anyway.
     is_get: bool,
+    /// Whether it follows a redirect.
+    is_hop: bool,
 }
 
 /// How something is found.
@@ -79,6 +81,7 @@ impl Looks {
                 needs_body: expect.needs_body(),
                 needs_fields: expect.needs_fields(),
                 is_get: kind.request.is_get(),
+                is_hop: kind.request.is_hop(),
                 expect,
             })
         };
@@ -245,6 +248,7 @@ pub(crate) struct Inspection {
 
 /// Takes among the fields stand behind the checks, by bits.
 const CHECKS_MAX: usize = 32;
+const TAKES: u64 = !0 << CHECKS_MAX;
 
 impl Inspection {
     /// With room for a body, where any is looked into.
@@ -287,7 +291,8 @@ impl Inspection {
         self.has_place = false;
         self.is_beside = false;
         self.is_refused = look.expect.statuses.is_empty() && status >= 400;
-        self.fields = 0;
+        // What the redirect had that led here is taken from both.
+        self.fields &= if look.is_hop { TAKES } else { 0 };
         self.body.clear();
         let is_redirect = matches!(status, 301 | 302 | 303 | 307 | 308);
         self.bad = None;
@@ -465,7 +470,8 @@ impl Inspection {
         }
         if self.bad.is_none() {
             let caches = &mut caches.0[usize::from(self.kind)];
-            self.take_all(look, caches, user);
+            let is_cut = body_bytes > self.body.len() as u64;
+            self.take_all((look, is_cut), caches, user);
         }
         let judged = match (self.bad, look.expect.statuses.is_empty()) {
             (Some(error), _) => Judged::Bad(error),
@@ -510,9 +516,10 @@ impl Inspection {
         None
     }
 
+    /// Takes what the body has, which may be cut off behind what is looked into.
     fn take_all(
         &mut self,
-        look: &Look,
+        (look, is_cut): (&Look, bool),
         caches: &mut [Option<(meta::Cache, Captures)>],
         user: &mut User,
     ) {
@@ -546,6 +553,8 @@ impl Inspection {
                     let input = regex_automata::Input::new(&body);
                     regex.search_captures_with(cache, &input, captures);
                     let group = captures.get_group(1).or_else(|| captures.get_group(0));
+                    // One that ends with what there is may go on.
+                    let group = group.filter(|span| !is_cut || span.end < body.len());
                     if let Some(span) = group {
                         self.take(user, take, &body[span.range()]);
                     }
@@ -596,14 +605,21 @@ fn message(body: &[u8]) -> (&[u8], bool) {
     (&rest[..length.min(rest.len())], length <= rest.len())
 }
 
+/// Whether both are numbers, and one and the same: `1e3` is `1000`. Whole ones are compared digit by digit, for a fraction has
+/// room for sixteen.
+fn is_same_number(one: &[u8], other: &[u8]) -> bool {
+    let is_whole = |text: &[u8]| !text.iter().any(|byte| b".eE".contains(byte));
+    let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<f64>().ok();
+    let are_whole = is_whole(one) && is_whole(other);
+    !are_whole && number(one).is_some_and(|one| number(other) == Some(one))
+}
+
 impl JsonIs {
     fn is_met(&self, found: Found<'_>) -> bool {
         match (self, found) {
             (JsonIs::There, _) => true,
             (JsonIs::Plain(plain), Found::Other(raw)) => {
-                let number = |text: &[u8]| std::str::from_utf8(text).ok()?.parse::<f64>().ok();
-                raw == plain.as_bytes()
-                    || number(plain.as_bytes()).is_some_and(|wanted| number(raw) == Some(wanted))
+                raw == plain.as_bytes() || is_same_number(raw, plain.as_bytes())
             }
             (JsonIs::Text(text), Found::Text(raw)) => {
                 let (mut rest, mut is_same) = (text.as_bytes(), true);

@@ -37,7 +37,12 @@ impl Pointer {
                 _ => return None,
             }
         }
-        scan.value()
+        let found = scan.value()?;
+        // A number or a word that nothing ends may go on where the text was cut off.
+        let may_go_on =
+            matches!(found, Found::Other(raw) if !raw.ends_with(b"}") && !raw.ends_with(b"]"));
+        let is_whole = self.0.is_empty() || !may_go_on || scan.at < text.len();
+        is_whole.then_some(found)
     }
 }
 
@@ -249,6 +254,12 @@ mod tests {
         for end in 0..text.len() {
             assert_eq!(found(&text[..end], "/a/1/b"), None, "{end}");
         }
+        let number = r#"{"id": 12345"#;
+        for end in 0..=number.len() {
+            assert_eq!(found(&number[..end], "/id"), None, "{end}");
+        }
+        assert!(found(r#"{"id": 12345 "#, "/id").is_some());
+        assert!(found("12345", "").is_some());
         let deep = "[".repeat(100_000);
         assert_eq!(found(&deep, "/0/0/0"), None);
     }

@@ -309,6 +309,12 @@ impl Template {
         matches!(self.method.as_str(), "GET" | "HEAD")
     }
 
+    /// Whether it is asked for where a redirect leads.
+    fn is_hop(&self) -> bool {
+        let leads = |slot: &Slot| slot.value == Value::Location;
+        self.target.slots().any(leads)
+    }
+
     /// Whether it has no place to fill in.
     pub fn is_fixed(&self) -> bool {
         self.texts().all(Text::is_fixed)

@@ -116,6 +116,40 @@ fn steps_follow_each_other_on_one_connection_after_their_pauses() {
 }
 
 #[test]
+fn what_expires_before_it_is_sent_fails_by_its_kind() {
+    // Half begin sessions. The worker's thread stands still for 60 ms, and requests have 20.
+    let ran = Sim::open(40, 1_000.0)
+        .timeout(20 * MS)
+        .stall(10 * MS + MS / 2, 60 * MS)
+        .mixed(mix(Think::None, 1))
+        .http1(after(MS / 4));
+    let kinds = ran.kinds();
+    assert_eq!(
+        kinds[1].unsent + kinds[2].unsent,
+        0,
+        "later steps never begin"
+    );
+    for (kind, counts) in (0..).zip(&kinds) {
+        let of_kind = || {
+            ran.samples
+                .iter()
+                .filter(move |sample| sample.kind == kind && sample.failed != 0)
+        };
+        let unsent = of_kind().filter(|sample| sample.sent_ns == 0).count() as u64;
+        assert_eq!(counts.unsent, unsent, "{kind}");
+        assert_eq!(
+            counts.failed.iter().sum::<u64>(),
+            of_kind().count() as u64,
+            "{kind}"
+        );
+    }
+    let all: u64 = kinds.iter().map(|kind| kind.unsent).sum();
+    assert_eq!(all, ran.last().expired_unsent);
+    let share = kinds[0].unsent as f64 / all as f64;
+    assert!(all == 40 && (0.2..0.8).contains(&share), "{share} of {all}");
+}
+
+#[test]
 fn sessions_and_requests_alone_share_connections_in_order() {
     for seed in 1..20 {
         let (seen, peer) = watched(|asked| says((1 + asked.number % 3) * MS, ANSWER));
