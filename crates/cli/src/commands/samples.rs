@@ -7,6 +7,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 use wallfinder_judge::samples::quantiles;
+use wallfinder_model::Step;
 use wallfinder_model::record::QuantileInterval;
 use wallfinder_report::number;
 use wallfinder_report::safe::clean;
@@ -24,8 +25,8 @@ pub(crate) fn samples(flags: &SamplesFlags) -> Result<(), Failed> {
     for path in &flags.paths {
         files.extend(found(path)?);
     }
-    for file in &files {
-        let read = Read::of(file)?;
+    for (file, names) in &files {
+        let read = Read::of(file, names)?;
         match flags.format {
             PlainFormat::Text => text.push_str(&table(file, &read)),
             PlainFormat::Json => documents.push(document(file, &read)),
@@ -38,12 +39,32 @@ pub(crate) fn samples(flags: &SamplesFlags) -> Result<(), Failed> {
     output::put(&text, None)
 }
 
-/// A file, or those of a run.
-fn found(path: &Path) -> Result<Vec<SampleFile>, Failed> {
-    SampleFile::all(path).map_err(|error| match error {
+/// A file, or those of a run, each with what the requests of its step are called: nothing where no record lies beside it.
+fn found(path: &Path) -> Result<Vec<(SampleFile, Vec<String>)>, Failed> {
+    let files = SampleFile::all(path).map_err(|error| match error {
         StoreError::NotARun { .. } => Failed::usage(error),
         error => Failed::run(error),
-    })
+    })?;
+    let folder = files.first().and_then(|file| file.path().parent());
+    let folder = folder.filter(|folder| *folder != Path::new(""));
+    let record = wallfinder_store::open(folder.unwrap_or(Path::new("."))).ok();
+    let steps = record.as_ref().map_or(&[][..], |record| &record.steps);
+    let named = |file: SampleFile| {
+        let names = names(steps, file.path());
+        (file, names)
+    };
+    Ok(files.into_iter().map(named).collect())
+}
+
+fn names(steps: &[Step], path: &Path) -> Vec<String> {
+    let name = path.file_name().map(|name| name.to_string_lossy());
+    let is_of = |step: &&Step| {
+        let file = step.samples.as_ref().map(|samples| samples.file.as_str());
+        file.is_some() && file == name.as_deref()
+    };
+    let step = steps.iter().find(is_of);
+    let requests = step.map_or(&[][..], |step| &step.requests);
+    requests.iter().map(|kind| kind.name.clone()).collect()
 }
 
 /// What a file says.
@@ -63,8 +84,7 @@ struct Requests {
 
 impl Read {
     /// Both clocks at once, a thread each.
-    fn of(file: &SampleFile) -> Result<Read, Failed> {
-        let names = names(file.path());
+    fn of(file: &SampleFile, names: &[String]) -> Result<Read, Failed> {
         let places = (names.len() > 1).then(|| file.places()).transpose();
         let places = places.map_err(Failed::run)?;
         let kinds = places.as_ref().map(|places| (places, names.len()));
@@ -84,7 +104,7 @@ impl Read {
         let all = each.next().expect("all requests come first");
         Ok(Read {
             all,
-            by_name: names.into_iter().zip(each).collect(),
+            by_name: names.iter().cloned().zip(each).collect(),
         })
     }
 }
@@ -130,29 +150,6 @@ fn by_clock(
             .map(|(good_ns, failed)| of(good_ns, failed)),
     );
     Ok(found)
-}
-
-/// What the requests of a file's step are called; nothing where no record lies beside the file.
-fn names(path: &Path) -> Vec<String> {
-    let folder = path.parent().filter(|folder| *folder != Path::new(""));
-    let folder = folder.unwrap_or(Path::new("."));
-    let Ok(record) = wallfinder_store::open(folder) else {
-        return Vec::new();
-    };
-    let name = path.file_name().map(|name| name.to_string_lossy());
-    let is_of = |file: &str| name.as_deref() == Some(file);
-    let mut steps = record.steps.iter();
-    let step = steps.find(|step| {
-        step.samples
-            .as_ref()
-            .is_some_and(|samples| is_of(&samples.file))
-    });
-    let requests = step.map(|step| step.requests.iter());
-    requests
-        .into_iter()
-        .flatten()
-        .map(|kind| kind.name.clone())
-        .collect()
 }
 
 fn document(file: &SampleFile, read: &Read) -> Value {

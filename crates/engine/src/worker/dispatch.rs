@@ -69,7 +69,8 @@ impl<W: Wire, I: Io> Worker<W, I> {
         while let Some((at_ns, grant)) = self.admission.first_resend() {
             if self.ledger.deadlines.is_late(grant.intended_ns, now) {
                 self.take_resend();
-                self.expire_unsent(grant, Some(grant.kind), now);
+                let kind = self.kind_of(grant, None);
+                self.expire_unsent(grant, kind, now);
                 continue;
             }
             if at_ns > now {
