@@ -125,7 +125,10 @@ impl Lab {
     fn args(&self, command: &str, more: &[&str]) -> Vec<String> {
         let url = format!("http://{}:8090/", self.address);
         let ssh = format!("ssh -F {}", self.settings.display());
-        let common = [command, &url, "-c", "16", "-q", "--client-cpus", "1"];
+        let mut common = vec![command, &url, "-q", "--client-cpus", "1"];
+        if !more.contains(&"-c") {
+            common.extend(["-c", "16"]);
+        }
         let host = ["--server-host", "ssh://h1", "--ssh", &ssh];
         let all = common.iter().chain(&host).chain(more);
         all.map(|word| (*word).to_owned()).collect()
@@ -143,7 +146,11 @@ impl Lab {
     }
 
     pub(crate) fn find(&self, more: &[&str]) -> (Ran, Value) {
-        let quickly = ["--effort", "quick", "--window", "200ms"];
+        self.find_in_windows_of("200ms", more)
+    }
+
+    pub(crate) fn find_in_windows_of(&self, window: &str, more: &[&str]) -> (Ran, Value) {
+        let quickly = ["--effort", "quick", "--window", window];
         let more = [&quickly, more].concat();
         let ran = self.start("find", &more).wait(LIMIT).ends_with(0);
         let record = self.place.record();
