@@ -29,6 +29,9 @@ const CLOSE_WAIT_MAX: Duration = Duration::from_secs(1);
 const BACK_WAIT_MAX: Duration = CONNECT_WAIT_MAX.saturating_add(Duration::from_secs(3));
 /// A session is looked at so often at the least.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Between two looks no more passes while this end runs: there are a pause of [`LOOK_EVERY`] and waits for the library's
+/// queue. What does was a pause of this end, or of its machine.
+const BETWEEN_LOOKS_MAX: Duration = Duration::from_secs(3);
 /// How often who does not read is asked whether there is room again.
 const FULL_LOOK_EVERY: Duration = Duration::from_millis(5);
 
@@ -93,11 +96,11 @@ async fn carried(
     stream.push(Vec::new());
     let mut says_more = true;
     let mut closing_ns: Option<u64> = None;
-    let mut heard_ns = clock::boottime_ns();
-    let mut silent_for = silence_max;
+    let mut silence = Silence::from(clock::boottime_ns(), silence_max);
     let mut away_ns: Option<u64> = None;
     loop {
         let now_ns = clock::boottime_ns();
+        silence.look(now_ns);
         let beyond = |since_ns: u64, most: Duration| {
             Duration::from_nanos(now_ns.saturating_sub(since_ns)) > most
         };
@@ -112,16 +115,17 @@ async fn carried(
                     away_ms = now_ns.saturating_sub(since_ns) / 1_000_000,
                     "the hub is reached again"
                 );
-                (away_ns, heard_ns) = (None, now_ns);
-                silent_for = silence_max.max(BACK_WAIT_MAX);
+                away_ns = None;
+                silence = Silence::from(now_ns, silence_max.max(BACK_WAIT_MAX));
             }
             Some(since_ns) if beyond(since_ns, AWAY_MAX) => {
                 return Some(format!("the hub was not reached for {AWAY_MAX:?}"));
             }
             None if !is_connected => away_ns = Some(now_ns),
-            None if beyond(heard_ns, silent_for) => {
+            None if silence.is_over() => {
                 return Some(format!(
-                    "nothing came over the hub for {silent_for:?}: the other end is gone"
+                    "nothing came over the hub for {:?}: the other end is gone",
+                    silence.most
                 ));
             }
             Some(_) | None => {}
@@ -155,8 +159,9 @@ async fn carried(
                 let Some(message) = message else {
                     return Some("the way to the hub is closed".to_owned());
                 };
-                (heard_ns, silent_for) = (clock::boottime_ns(), silence_max);
-                if let Err(error) = stream.handle_message(heard_ns, &message) {
+                let now_ns = clock::boottime_ns();
+                silence = Silence::from(now_ns, silence_max);
+                if let Err(error) = stream.handle_message(now_ns, &message) {
                     return Some(error.to_string());
                 }
             }
@@ -175,6 +180,39 @@ async fn carried(
             Ok(()) = reached.changed() => stream.resend(),
             () = sleep(look) => {}
         }
+    }
+}
+
+/// For how long nothing came while this end looked.
+struct Silence {
+    looked_ns: u64,
+    lasted: Duration,
+    /// The longest that it may be.
+    most: Duration,
+}
+
+impl Silence {
+    /// Something came, or could come, from this instant on.
+    fn from(now_ns: u64, most: Duration) -> Silence {
+        Silence {
+            looked_ns: now_ns,
+            lasted: Duration::ZERO,
+            most,
+        }
+    }
+
+    /// Nothing came since the last look. Time in which this end stood still is none of the other's silence: what came
+    /// then has not been read.
+    fn look(&mut self, now_ns: u64) {
+        let passed = Duration::from_nanos(now_ns.saturating_sub(self.looked_ns));
+        if passed <= BETWEEN_LOOKS_MAX {
+            self.lasted += passed;
+        }
+        self.looked_ns = now_ns;
+    }
+
+    fn is_over(&self) -> bool {
+        self.lasted > self.most
     }
 }
 
@@ -208,4 +246,23 @@ fn handed_on(stream: &mut Stream, heard: &mut Option<Sender<Vec<u8>>>, is_closin
         }
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_in_which_this_end_stood_still_is_no_silence_of_the_other() {
+        let after = |ms: u64| ms * 1_000_000;
+        let mut silence = Silence::from(after(0), Duration::from_secs(6));
+        (1..=5).for_each(|second| silence.look(after(1_000 * second)));
+        // Stopped, or on a machine that slept.
+        silence.look(after(65_000));
+        assert!(!silence.is_over(), "what came meanwhile is not read");
+        silence.look(after(66_000));
+        assert!(!silence.is_over());
+        silence.look(after(66_001));
+        assert!(silence.is_over(), "and it is still silent");
+    }
 }
