@@ -118,20 +118,13 @@ impl Placement {
         };
         // Of a processor that both have there is another doubt.
         let (client, server) = (without(&self.client, server), without(server, &self.client));
-        let of_both = |cpus: &[u32], others: &[u32]| -> String {
+        let of_both = |cpus: &[u32], others: &[u32]| -> Vec<u32> {
             let cores = &self.processors.cores;
-            let both = cpus.iter().filter(|cpu| cores.meets(**cpu, others));
-            let both: Vec<String> = both.map(u32::to_string).collect();
-            both.join(",")
+            let both = cpus.iter().copied();
+            both.filter(|cpu| cores.meets(*cpu, others)).collect()
         };
-        let (on_client, on_server) = (of_both(&client, &server), of_both(&server, &client));
-        (!on_client.is_empty()).then(|| Caveat::Note {
-            text: format!(
-                "Client and server share cores (processors {on_client} of the client's are \
-                 siblings of {on_server} of the server's): what is taken from one may speed the \
-                 other up. Keep them on cores of their own with --client-cpus and --server-cpus."
-            ),
-        })
+        let (client, server) = (of_both(&client, &server), of_both(&server, &client));
+        (!client.is_empty()).then_some(Caveat::SharedCores { client, server })
     }
 }
 
@@ -355,16 +348,13 @@ mod tests {
     fn sides_that_share_cores_are_told_of() {
         let doubt = |client: &[u32], server: &[u32], seen: &[u32]| {
             let processors = processors(4, &[&[0, 1], &[2, 3]]);
-            match placed(client, server, processors).shared_cores(seen) {
-                Some(Caveat::Note { text }) => Some(text),
-                _ => None,
-            }
+            placed(client, server, processors).shared_cores(seen)
         };
-        let text = doubt(&[1, 2], &[0], &[]).expect("0 and 1 are siblings");
-        assert!(
-            text.contains("processors 1 of the client's are siblings of 0 of"),
-            "{text}"
-        );
+        let siblings = Caveat::SharedCores {
+            client: vec![1],
+            server: vec![0],
+        };
+        assert_eq!(doubt(&[1, 2], &[0], &[]), Some(siblings));
         assert!(doubt(&[1], &[], &[0]).is_some(), "it runs already");
         assert_eq!(doubt(&[2, 3], &[0, 1], &[]), None);
         assert_eq!(doubt(&[1], &[0], &[2]), None, "it keeps to fewer");

@@ -327,10 +327,8 @@ impl Session {
                         (is_open, is_measured) = (routes::fill(step), true);
                         None
                     }
-                    Err(error) => is_last.then(|| {
-                        format!(
-                            "other weights were not measured, so requests that cost each other were not looked for: {error}"
-                        )
+                    Err(error) => is_last.then(|| Caveat::OtherWeightsUnmeasured {
+                        why: error.to_string(),
                     }),
                 })?;
             }
@@ -345,7 +343,10 @@ impl Session {
         self.once_more("nothing: the server is profiled", order, |step, looked| {
             let looked = match looked {
                 Ok(looked) => looked,
-                Err(error) => return Some(format!("the server was not profiled: {error}")),
+                Err(error) => {
+                    let why = Some(error.to_string());
+                    return Some(Caveat::NothingProfiled { why });
+                }
             };
             step.profiles = looked.profiles;
             step.client_profiles = looked.client_profiles;
@@ -359,7 +360,7 @@ impl Session {
         &mut self,
         what: &str,
         order: &StepOrder,
-        keep: impl FnOnce(&mut Step, Result<Step, ConductError>) -> Option<String>,
+        keep: impl FnOnce(&mut Step, Result<Step, ConductError>) -> Option<Caveat>,
     ) -> Result<(), Failed> {
         let signals = self.interrupts.next_step();
         self.presenter.phase(Phase::Squeezing(what.to_owned()));
@@ -367,9 +368,7 @@ impl Session {
         let nobody = &mut wallfinder_conduct::Nobody;
         let conducted = conduct(order, environment, &signals, nobody);
         let step = self.record.steps.last_mut().expect("a step was squeezed");
-        let doubt = keep(step, conducted);
-        let caveat = doubt.map(|text| Caveat::Note { text });
-        self.record.caveats.extend(caveat);
+        self.record.caveats.extend(keep(step, conducted));
         step.verdict = Some(judge_step(step, environment));
         let kept = step.without(secrets::ours());
         self.journal.step_ends(&kept).map_err(store)

@@ -8,7 +8,7 @@ use wallfinder_engine::{Edge, IoChoice, Measured, Progress, Signals, StepSpec, T
 use wallfinder_hosts::{Joint, ProcessTimes, Sampling, ends_by_itself};
 use wallfinder_judge::caveats::tell_gaps_apart;
 use wallfinder_model::drive::Share;
-use wallfinder_model::record::{Ceiling, Counts, Driver, Interval};
+use wallfinder_model::record::{Ceiling, Counts, Driver, Interval, ThroughputFrom};
 use wallfinder_model::telemetry::{CpuUse, RelaySummary, Telemetry};
 use wallfinder_model::{Caveat, Environment, Step};
 use wallfinder_sys::clock;
@@ -317,7 +317,7 @@ pub(crate) fn blank(order: &StepOrder) -> Step {
             name: "wallfinder".into(),
             command: None,
             io: None,
-            throughput_from: "engine".into(),
+            throughput_from: ThroughputFrom::Engine,
             latency_from_intended: true,
             answered: None,
         },
@@ -398,9 +398,8 @@ fn ceiling(
         Ok(ceiling) => Some(ceiling),
         // The result stands without.
         Err(why) => {
-            caveats.push(Caveat::Note {
-                text: format!("there is no ceiling of the workers beside the result: {why}"),
-            });
+            let why = why.to_string();
+            caveats.push(Caveat::NoCeiling { why });
             None
         }
     }

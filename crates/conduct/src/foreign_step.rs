@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use wallfinder_engine::{IoChoice, Signals, StepSpec, run as drive, unobserved};
 use wallfinder_hosts::{Joint, Sampling};
 use wallfinder_model::drive::Share;
-use wallfinder_model::record::{Counts, Driver, Histogram, Interval};
+use wallfinder_model::record::{Counts, Driver, Histogram, Interval, ThroughputFrom};
 use wallfinder_model::telemetry::{LinkSample, Sample, TcpSample};
 use wallfinder_model::{Arrival, Caveat, Environment, Load, Nanos, Step, Stop};
 use wallfinder_probe::discover::family_of;
@@ -111,7 +111,7 @@ pub(crate) fn run(
         name: spec.kind().name().to_owned(),
         command: Some(spec.command()),
         io: None,
-        throughput_from: "report".to_owned(),
+        throughput_from: ThroughputFrom::Report,
         latency_from_intended: false,
         answered: None,
     };
@@ -140,7 +140,7 @@ pub(crate) fn run(
             tracing::debug!(exchange = ?weighed, "driver's packets are weighed");
             match weighed {
                 Ok(weight) => exchange = weight,
-                Err(why) => step.caveats.push(Caveat::Note { text: why }),
+                Err(why) => step.caveats.push(Caveat::DriverNotWeighed { why }),
             }
         }
         if signals.stop.load(Ordering::Relaxed) {
@@ -197,28 +197,18 @@ pub(crate) fn run(
         let captured = capture.finish(&step, zero_ns, was_stopped)?;
         captured.fill(&mut step);
     } else if order.profiles.is_some() {
-        step.caveats.push(Caveat::Note {
-            text: "nothing was profiled: the load was not seen for long enough".to_owned(),
-        });
+        step.caveats.push(Caveat::NothingProfiled { why: None });
     }
     Ok(step)
 }
 
 /// What a driver that went into the background left undone.
 fn went_on(spec: &DriverSpec, left: &[Stray]) -> Option<Caveat> {
-    let names: Vec<String> = left
-        .iter()
-        .take(LEFT_SHOWN_MAX)
-        .map(Stray::to_string)
-        .collect();
-    (!left.is_empty()).then(|| Caveat::Note {
-        text: format!(
-            "the driver `{}` ended and left {} of its processes running, which were ended too ({}): \
-             what they would have loaded is missing, so a driver has to run in the foreground",
-            spec.command(),
-            left.len(),
-            names.join(", ")
-        ),
+    let names = left.iter().take(LEFT_SHOWN_MAX).map(Stray::to_string);
+    (!left.is_empty()).then(|| Caveat::DriverLeftRunning {
+        command: spec.command(),
+        processes: left.len() as u64,
+        names: names.collect(),
     })
 }
 
@@ -297,10 +287,7 @@ fn overheard(order: &StepOrder, driver_pid: u32) -> Result<Exchange, String> {
         Ok(None) => "no HTTP/1 was recognised in them".to_owned(),
         Err(error) => error.to_string(),
     };
-    Err(format!(
-        "throughput is counted on the wire as if the driver's requests were as long as ours: \
-         its own packets could not be weighed ({why})"
-    ))
+    Err(why)
 }
 
 /// Starts a driver where the client is to be, and watches it.
@@ -464,7 +451,7 @@ fn fill(step: &mut Step, order: &StepOrder, series: Joint, exchange: Exchange) -
         step.counts.scheduled = step.counts.answered;
         step.counts.bytes_in = (answers * exchange.answer_bytes) as u64;
         step.throughput = answers * 1e9 / step.window_ns as f64;
-        step.driver.throughput_from = "wire".to_owned();
+        step.driver.throughput_from = ThroughputFrom::Wire;
         let all = series.samples.iter();
         let all: f64 = all.map(|sample| payload_bytes(sample, order)).sum();
         part = (all > 0.0).then(|| payload / all);
@@ -512,20 +499,16 @@ fn failed_inside(report: &DriverReport, answered: u64, window_ns: u64) -> BTreeM
 /// Takes the driver's word for what it alone knows. `inside` is what part of all was carried in the window, where
 /// its time is not that of its answers.
 fn take_word(step: &mut Step, report: &DriverReport, exchange: Exchange, inside: Option<f64>) {
-    step.driver.throughput_from = "report".to_owned();
+    step.driver.throughput_from = ThroughputFrom::Report;
     step.throughput = report.throughput;
     let window_ns = step.window_ns;
     let rate = inside.and_then(|part| counted_inside(report, part, window_ns));
     if let (Some(rate), Some(duration_ns)) = (rate, report.duration_ns) {
         step.throughput = rate;
-        step.caveats.push(Caveat::Note {
-            text: format!(
-                "{} tells of {}, which goes on to a whole second: its {} requests took less, and what the window \
-                 had of them stands here",
-                step.driver.name,
-                Nanos(duration_ns),
-                report.requests
-            ),
+        step.caveats.push(Caveat::DriverTimeRounded {
+            driver: step.driver.name.clone(),
+            duration_ns,
+            requests: report.requests,
         });
     }
     if let Some(connections) = report.connections {
@@ -547,39 +530,26 @@ fn take_word(step: &mut Step, report: &DriverReport, exchange: Exchange, inside:
     };
     step.counts.scheduled = answered + step.counts.failed_total();
     if let (Some(printed), Some(duration_ns)) = (report.overstated, report.duration_ns) {
-        step.caveats.push(Caveat::Note {
-            text: format!(
-                "{} prints {} requests per second, but counted {} in {}: it prints an average of samples, which \
-                 can come late, and what it counted stands here",
-                step.driver.name,
-                printed.round(),
-                report.requests,
-                Nanos(duration_ns)
-            ),
+        step.caveats.push(Caveat::DriverPrintsMore {
+            driver: step.driver.name.clone(),
+            printed,
+            counted: report.requests,
+            duration_ns,
         });
     }
     step.fairness = report.fairness;
     step.driver.answered = Some(report.good());
     if let Some(latency) = &report.latency {
-        if let Some(resolution_ns) = latency.resolution_ns {
-            step.caveats.push(Caveat::Note {
-                text: format!(
-                    "{} tells latency in steps of {}: N/X beside it shows what that hides",
-                    step.driver.name,
-                    Nanos(resolution_ns)
-                ),
+        if let Some(step_ns) = latency.resolution_ns {
+            step.caveats.push(Caveat::LatencyInSteps {
+                driver: step.driver.name.clone(),
+                step_ns,
             });
         }
         if latency.made_up {
-            let left = match latency.mean_ns {
-                Some(_) => "its mean and its quantiles are of both",
-                None => "only the largest is told here, and -C makes it keep to what it measured",
-            };
-            step.caveats.push(Caveat::Note {
-                text: format!(
-                    "{} adds latencies of requests that it never sent to those that it measured: {left}",
-                    step.driver.name
-                ),
+            step.caveats.push(Caveat::LatencyMadeUp {
+                driver: step.driver.name.clone(),
+                is_told: latency.mean_ns.is_some(),
             });
         }
         step.driver.latency_from_intended = latency.from_due;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use wallfinder_model::experiment::{Neighbour, OutOfReach, Squeeze};
 use wallfinder_model::telemetry::{HostSummary, Sample, Telemetry};
-use wallfinder_model::{Caveat, Nanos, Wall};
+use wallfinder_model::{Caveat, Wall};
 use wallfinder_probe::sample::Setup;
 use wallfinder_protocol::{
     Answer, Ask, Check as FarCheck, LeverAt, LeversOrder, ProcessTimes, Role, Welcome,
@@ -304,21 +304,15 @@ impl Sampling for Watching {
             Some(Answer::Unwatched { gaps }) => gaps,
             _ => Vec::new(),
         };
-        gaps.extend(self.lost.as_ref().map(|why| Caveat::Note {
-            text: format!(
-                "The {}'s host was lost while it was watched: {why}",
-                self.far.role
-            ),
+        gaps.extend(self.lost.as_ref().map(|why| Caveat::WatchLost {
+            role: self.far.role.to_string(),
+            why: why.to_string(),
         }));
         let stepped = self.far.channel.stepped_ns();
         let stepped = stepped.into_iter().skip(self.stepped_before);
-        gaps.extend(stepped.map(|by_ns| Caveat::Note {
-            text: format!(
-                "The clock of {} moved by {} against this host's: one of the two machines stood still. What \
-                 happened on one is placed beside the other by round trips from then on.",
-                self.far.name(),
-                Nanos(by_ns.unsigned_abs())
-            ),
+        gaps.extend(stepped.map(|by_ns| Caveat::HostClockMoved {
+            host: self.far.name().to_string(),
+            by_ns: by_ns.unsigned_abs(),
         }));
         let samples = match self.with_ticks {
             true => self.samples(),

@@ -436,12 +436,10 @@ impl Sampling for Together {
 /// What one host of several missed, which is no gap of the load.
 fn of_one_host(gap: Caveat, name: &str) -> Caveat {
     match gap {
-        Caveat::Gap { gap_ns, at_ns } => Caveat::Note {
-            text: format!(
-                "The host {name}, or its agent, stood still for {} ms {:.1} s after the start; the others went on.",
-                gap_ns / 1_000_000,
-                at_ns as f64 / 1e9
-            ),
+        Caveat::Gap { gap_ns, at_ns } => Caveat::HostStoodStill {
+            host: name.to_owned(),
+            gap_ns,
+            at_ns,
         },
         other => other,
     }
@@ -471,15 +469,11 @@ fn uneven(each: &[Telemetry]) -> Option<Caveat> {
     let used: Vec<(String, f64)> = used.collect();
     let most = used.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let least = used.iter().min_by(|a, b| a.1.total_cmp(&b.1))?;
-    (most.1 - least.1 > UNEVEN_MIN).then(|| Caveat::Note {
-        text: format!(
-            "The servers are not used evenly: the processors of {} for {:.0} %, those of {} for {:.0} %. What is \
-             squeezed on all of them tells most of the one that is full first.",
-            most.0,
-            100.0 * most.1,
-            least.0,
-            100.0 * least.1
-        ),
+    (most.1 - least.1 > UNEVEN_MIN).then(|| Caveat::ServersUneven {
+        most: most.0.clone(),
+        most_used: most.1,
+        least: least.0.clone(),
+        least_used: least.1,
     })
 }
 
@@ -833,10 +827,13 @@ mod tests {
     fn use_is_weighed_by_processors_and_what_is_uneven_is_told() {
         let each = vec![seen("h1", 0.9, &[0]), seen("h2", 0.5, &[0, 1, 2])];
         let told = uneven(&each).expect("it is uneven");
-        let Caveat::Note { text } = told else {
-            panic!("{told:?}")
+        let expected = Caveat::ServersUneven {
+            most: "h1".to_owned(),
+            most_used: 0.9,
+            least: "h2".to_owned(),
+            least_used: 0.5,
         };
-        assert!(text.contains("h1 for 90 %, those of h2 for 50 %"), "{text}");
+        assert_eq!(told, expected);
         let all = merged(each);
         let server = all.server.expect("both are seen");
         assert!((server.utilisation - 0.6).abs() < 1e-9);

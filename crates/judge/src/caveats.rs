@@ -7,6 +7,8 @@
 use std::collections::BTreeMap;
 use std::mem::discriminant;
 
+use wallfinder_model::reason::Side;
+use wallfinder_model::record::ThroughputFrom;
 use wallfinder_model::telemetry::{FamilySummary, LinkSummary, RelaySummary, Telemetry};
 use wallfinder_model::{Arrival, Caveat, Environment, Step};
 
@@ -261,7 +263,7 @@ fn samples(step: &Step) -> Vec<Caveat> {
     if beyond > 0 {
         caveats.push(Caveat::BeyondHistogram { count: beyond });
     }
-    if step.driver.throughput_from == "wire" {
+    if step.driver.throughput_from == ThroughputFrom::Wire {
         caveats.push(Caveat::DriverReportUnread { why: String::new() });
     }
     caveats
@@ -275,7 +277,10 @@ fn machine(step: &Step, environment: &Environment) -> Vec<Caveat> {
     if stolen > STEAL_MAX {
         caveats.push(Caveat::StealAbove { share: stolen });
     }
-    let sides = [("client", &telemetry.client), ("server", &telemetry.server)];
+    let sides = [
+        (Side::Client, &telemetry.client),
+        (Side::Server, &telemetry.server),
+    ];
     if telemetry.server.is_none() && telemetry.samples > 0 {
         caveats.push(Caveat::ServerNotSeen { why: String::new() });
     }
@@ -288,14 +293,14 @@ fn machine(step: &Step, environment: &Environment) -> Vec<Caveat> {
         let others = neighbour_cores(family);
         if others > NEIGHBOUR_MAX * cpus {
             caveats.push(Caveat::Neighbour {
-                side: side.to_owned(),
+                side,
                 cores: others,
             });
         }
         let throttled = share(family.throttled_share);
         if throttled > THROTTLED_MAX {
             caveats.push(Caveat::Throttled {
-                side: side.to_owned(),
+                side,
                 share: throttled,
             });
         }
@@ -304,7 +309,7 @@ fn machine(step: &Step, environment: &Environment) -> Vec<Caveat> {
         let softirq = share(family.cpus_softirq);
         if softirq > SOFTIRQ_MAX && shared.is_empty() && both_here {
             caveats.push(Caveat::SoftirqElsewhere {
-                side: side.to_owned(),
+                side,
                 share: softirq,
             });
         }
@@ -451,7 +456,7 @@ mod tests {
             if let Some(lateness) = &mut step.lateness {
                 lateness.quantiles_ns.insert("p99.9".into(), 9_000_000);
             }
-            step.driver.throughput_from = "wire".into();
+            step.driver.throughput_from = ThroughputFrom::Wire;
             step.window_ns /= 2;
             let server = step.telemetry.server.as_mut().unwrap();
             server.neighbour_cores = 0.4;
@@ -474,9 +479,33 @@ mod tests {
             };
             *c == few
         });
-        has(|c| matches!(c, Caveat::Neighbour { side, .. } if side == "server"));
-        has(|c| matches!(c, Caveat::Throttled { side, .. } if side == "server"));
-        has(|c| matches!(c, Caveat::SoftirqElsewhere { side, .. } if side == "client"));
+        has(|c| {
+            matches!(
+                c,
+                Caveat::Neighbour {
+                    side: Side::Server,
+                    ..
+                }
+            )
+        });
+        has(|c| {
+            matches!(
+                c,
+                Caveat::Throttled {
+                    side: Side::Server,
+                    ..
+                }
+            )
+        });
+        has(|c| {
+            matches!(
+                c,
+                Caveat::SoftirqElsewhere {
+                    side: Side::Client,
+                    ..
+                }
+            )
+        });
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! it (see the softirq caveats); it is the demand D = U·C/X of the operational laws.
 
 use wallfinder_model::Step;
-use wallfinder_model::record::WorkerSummary;
+use wallfinder_model::record::{ThroughputFrom, WorkerSummary};
 use wallfinder_model::telemetry::FamilySummary;
 
 use crate::finite::{positive, ratio};
@@ -92,7 +92,9 @@ pub fn per_answer(step: &Step) -> Cost {
 /// requests without a warm-up, of our engine.
 fn is_whole(step: &Step) -> bool {
     let (load, driver) = (&step.load, &step.driver);
-    driver.throughput_from == "engine" && load.stop.requests.is_some() && load.warmup.0 == 0
+    driver.throughput_from == ThroughputFrom::Engine
+        && load.stop.requests.is_some()
+        && load.warmup.0 == 0
 }
 
 /// What stands before the data of a segment: the headers of Ethernet, IP and TCP, with the time

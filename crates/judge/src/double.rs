@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use wallfinder_model::plan::{Arrival, Load, Stop, Target};
-use wallfinder_model::record::{Ceiling, Counts, Driver, Histogram, Interval, Step, WorkerSummary};
+use wallfinder_model::record::{
+    Ceiling, Counts, Driver, Histogram, Interval, Step, ThroughputFrom, WorkerSummary,
+};
 use wallfinder_model::telemetry::{
     CoreSample, FamilySummary, LinkSample, LinkSummary, Telemetry, ThreadShare,
 };
@@ -75,7 +77,7 @@ pub(crate) fn a_step() -> DoubleStep {
             name: "wallfinder".to_owned(),
             command: None,
             io: Some("epoll".to_owned()),
-            throughput_from: "engine".to_owned(),
+            throughput_from: ThroughputFrom::Engine,
             latency_from_intended: true,
             answered: None,
         },
@@ -193,7 +195,7 @@ impl DoubleStep {
         self.step.driver.name = name.to_owned();
         self.step.driver.command = Some(format!("{name} http://127.0.0.1:8083/"));
         self.step.driver.io = None;
-        self.step.driver.throughput_from = "report".to_owned();
+        self.step.driver.throughput_from = ThroughputFrom::Report;
         self.step.workers.clear();
         self.step.ceiling = None;
         if let Some(family) = &mut self.step.telemetry.client {

@@ -80,10 +80,10 @@ pub fn disturbance(step: &Step) -> Option<Disturbance> {
     let judged = step.verdict.iter().flat_map(|verdict| &verdict.caveats);
     let mut caveats = step.caveats.iter().chain(judged);
     caveats.find_map(|caveat| match *caveat {
-        Caveat::Neighbour { ref side, cores } => {
-            let (side, family) = match side.as_str() {
-                "client" => (Side::Client, telemetry.client.as_ref()?),
-                _ => (Side::Server, telemetry.server.as_ref()?),
+        Caveat::Neighbour { side, cores } => {
+            let family = match side {
+                Side::Client => telemetry.client.as_ref()?,
+                Side::Server => telemetry.server.as_ref()?,
             };
             let processors = family.cpus_allowed.len().max(1) as f64;
             let contended = family.cpus_busy >= BUSY_MIN && cores >= NEIGHBOUR_MIN * processors;

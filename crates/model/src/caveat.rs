@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::experiment::Squeeze;
-use crate::reason::{Doubt, Unsqueezed};
+use crate::reason::{Doubt, Side, Unsqueezed};
 
 /// A reason for care. The report words it and gives advice.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -113,15 +113,15 @@ pub enum Caveat {
     },
     /// Somebody else used the processors of a side.
     Neighbour {
-        /// `client` or `server`.
-        side: String,
+        /// Whose.
+        side: Side,
         /// Cores used by others.
         cores: f64,
     },
     /// Receive work of one side ran on the other side's processors.
     SoftirqElsewhere {
-        /// `client` or `server`: whose processors did the work.
-        side: String,
+        /// Whose processors did the work.
+        side: Side,
         /// Share of those processors, 0..1.
         share: f64,
     },
@@ -191,8 +191,8 @@ pub enum Caveat {
     },
     /// A processor group was throttled.
     Throttled {
-        /// `client` or `server`.
-        side: String,
+        /// Whose.
+        side: Side,
         /// Share of the window in which it was, 0..1.
         share: f64,
     },
@@ -204,6 +204,131 @@ pub enum Caveat {
     /// A foreign driver's command neither takes the target nor names an address that could be checked:
     /// where its load went is not known.
     DriverTargetUnchecked,
+    /// A foreign driver's time goes on to a whole second after its last answer: throughput is of what the window had.
+    DriverTimeRounded {
+        /// The driver.
+        driver: String,
+        /// The time that it tells of.
+        duration_ns: u64,
+        /// The requests that took less.
+        requests: u64,
+    },
+    /// A foreign driver prints more answers per second than it counted: throughput is of those that it counted.
+    DriverPrintsMore {
+        /// The driver.
+        driver: String,
+        /// What it prints per second.
+        printed: f64,
+        /// What it counted.
+        counted: u64,
+        /// In this time.
+        duration_ns: u64,
+    },
+    /// A foreign driver tells latency in steps.
+    LatencyInSteps {
+        /// The driver.
+        driver: String,
+        /// One of them.
+        step_ns: u64,
+    },
+    /// A foreign driver adds latencies of requests that it never sent.
+    LatencyMadeUp {
+        /// The driver.
+        driver: String,
+        /// Whether its mean and quantiles, of both, are told; else the largest alone.
+        is_told: bool,
+    },
+    /// A foreign driver ended and left processes running, which were ended too.
+    DriverLeftRunning {
+        /// The driver's command.
+        command: String,
+        /// How many.
+        processes: u64,
+        /// Some of them.
+        names: Vec<String>,
+    },
+    /// Throughput is counted on the wire by the weight of our own requests, for the driver's were not weighed.
+    DriverNotWeighed {
+        /// Why.
+        why: String,
+    },
+    /// Nothing was profiled.
+    NothingProfiled {
+        /// Why; `null`: the load was not seen for long enough.
+        why: Option<String>,
+    },
+    /// The mix was not held with other weights, so requests that cost each other are not told.
+    OtherWeightsUnmeasured {
+        /// Why.
+        why: String,
+    },
+    /// The ceiling of the workers was not measured.
+    NoCeiling {
+        /// Why.
+        why: String,
+    },
+    /// A server was started anew, and what is made before a load was not made at it.
+    UnpreparedServer {
+        /// Why.
+        why: String,
+        /// The round before which that was, from 1.
+        round: u32,
+    },
+    /// Requests failed at such a server: its windows are left out.
+    UnpreparedServerFails,
+    /// For the same reason nothing is asked of the server after the squeezes.
+    NothingMoreAsked {
+        /// Why.
+        why: String,
+    },
+    /// The clock of another host moved against this one's.
+    HostClockMoved {
+        /// The host.
+        host: String,
+        /// By how much, in either direction.
+        by_ns: u64,
+    },
+    /// A host was lost while it was watched.
+    WatchLost {
+        /// `client`, `server` or `backend`.
+        role: String,
+        /// Why.
+        why: String,
+    },
+    /// One host of several, or its agent, stood still.
+    HostStoodStill {
+        /// The host.
+        host: String,
+        /// For how long.
+        gap_ns: u64,
+        /// When, from the start of the step.
+        at_ns: u64,
+    },
+    /// Servers of several hosts are not used evenly.
+    ServersUneven {
+        /// The host that is used most.
+        most: String,
+        /// The use of its processors, 0..1.
+        most_used: f64,
+        /// The host that is used least.
+        least: String,
+        /// The use of its processors, 0..1.
+        least_used: f64,
+    },
+    /// Client and server have processors that are siblings on one core.
+    SharedCores {
+        /// The client's.
+        client: Vec<u32>,
+        /// The server's.
+        server: Vec<u32>,
+    },
+    /// Steps were measured in runs that were cut short, where their samples and profiles are.
+    MeasuredBefore {
+        /// How many.
+        steps: u64,
+        /// The runs.
+        runs: Vec<String>,
+    },
     /// The run was interrupted or killed.
     Incomplete {
         /// What is missing.

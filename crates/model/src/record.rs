@@ -269,9 +269,8 @@ pub struct Driver {
     pub command: Option<String>,
     /// `io_uring` or `epoll`, for the engine.
     pub io: Option<String>,
-    /// Where throughput comes from: `engine`, `report` (the driver's own) or `wire` (bytes
-    /// and packets observed).
-    pub throughput_from: String,
+    /// Where throughput comes from.
+    pub throughput_from: ThroughputFrom,
     /// Whether latency is counted from intended starts.
     #[serde(alias = "latency_from_due")]
     pub latency_from_intended: bool,
@@ -279,6 +278,30 @@ pub struct Driver {
     /// of the window that telemetry covers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answered: Option<u64>,
+}
+
+/// Where the throughput of a step comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum ThroughputFrom {
+    /// Our engine counted its answers.
+    Engine,
+    /// A foreign driver's own report.
+    Report,
+    /// Bytes and packets that were observed.
+    Wire,
+}
+
+impl ThroughputFrom {
+    /// `engine`, `report` or `wire`.
+    pub const fn label(self) -> &'static str {
+        match self {
+            ThroughputFrom::Engine => "engine",
+            ThroughputFrom::Report => "report",
+            ThroughputFrom::Wire => "wire",
+        }
+    }
 }
 
 /// Requests by what became of them, in the measured window:

@@ -194,7 +194,7 @@ pub const STEP_COLUMNS: &[Column<StepCell>] = &[
         s.driver.name.clone()
     )),
     column!("throughput_from", "`engine`, `report` or `wire`", |s, _| {
-        Cell::Text(s.driver.throughput_from.clone())
+        Cell::Text(s.driver.throughput_from.label().to_owned())
     }),
     column!("connections", "connections over all workers", |s, _| {
         Cell::Whole(s.load.connections.into())

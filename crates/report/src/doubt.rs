@@ -84,16 +84,19 @@ fn gather<'c>(kinds: &mut Vec<Kind<'c>>, caveat: &'c Caveat, step: Option<usize>
 fn about(caveat: &Caveat) -> &str {
     match caveat {
         Caveat::Errors { class: about, .. }
-        | Caveat::Neighbour { side: about, .. }
-        | Caveat::SoftirqElsewhere { side: about, .. }
-        | Caveat::Throttled { side: about, .. }
         | Caveat::ServerNotSeen { why: about }
         | Caveat::ClientLost { host: about, .. }
         | Caveat::DriverReportUnread { why: about }
+        | Caveat::HostClockMoved { host: about, .. }
+        | Caveat::HostStoodStill { host: about, .. }
+        | Caveat::WatchLost { role: about, .. }
         | Caveat::Incomplete { what: about }
         | Caveat::Anomaly { what: about, .. }
         | Caveat::Note { text: about }
         | Caveat::CutShort { why: about } => about,
+        Caveat::Neighbour { side, .. }
+        | Caveat::SoftirqElsewhere { side, .. }
+        | Caveat::Throttled { side, .. } => side.label(),
         Caveat::ProvedAllTheSame { squeeze, .. } => squeeze.map_or("", |it| it.label()),
         Caveat::Inert { squeeze }
         | Caveat::OutOfReach { squeeze, .. }
@@ -139,7 +142,21 @@ fn severity(caveat: &Caveat) -> f64 {
             planned_ns,
             actual_ns,
         } => *planned_ns as f64 - *actual_ns as f64,
-        Caveat::Gap { gap_ns, .. } | Caveat::TelemetryGap { gap_ns, .. } => *gap_ns as f64,
+        Caveat::Gap { gap_ns, .. }
+        | Caveat::TelemetryGap { gap_ns, .. }
+        | Caveat::HostStoodStill { gap_ns, .. } => *gap_ns as f64,
+        Caveat::HostClockMoved { by_ns, .. } => *by_ns as f64,
+        Caveat::LatencyInSteps { step_ns, .. } => *step_ns as f64,
+        Caveat::DriverPrintsMore {
+            printed, counted, ..
+        } => printed / (*counted).max(1) as f64,
+        Caveat::ServersUneven {
+            most_used,
+            least_used,
+            ..
+        } => most_used - least_used,
+        Caveat::DriverLeftRunning { processes, .. } => *processes as f64,
+        Caveat::MeasuredBefore { steps, .. } => *steps as f64,
         Caveat::RelayBehind { busy_share, .. } => *busy_share,
         Caveat::AllowanceExceeded { counted, .. } => counted.values().sum::<u64>() as f64,
         Caveat::ClockStepped { by_ns } => by_ns.unsigned_abs() as f64,
@@ -155,6 +172,17 @@ fn severity(caveat: &Caveat) -> f64 {
         | Caveat::LeftOut { .. }
         | Caveat::DriverReportUnread { .. }
         | Caveat::DriverTargetUnchecked
+        | Caveat::DriverTimeRounded { .. }
+        | Caveat::LatencyMadeUp { .. }
+        | Caveat::DriverNotWeighed { .. }
+        | Caveat::NothingProfiled { .. }
+        | Caveat::OtherWeightsUnmeasured { .. }
+        | Caveat::NoCeiling { .. }
+        | Caveat::UnpreparedServer { .. }
+        | Caveat::UnpreparedServerFails
+        | Caveat::NothingMoreAsked { .. }
+        | Caveat::WatchLost { .. }
+        | Caveat::SharedCores { .. }
         | Caveat::Incomplete { .. }
         | Caveat::FailuresUncounted
         | Caveat::NullUnknown
@@ -182,19 +210,20 @@ fn severity(caveat: &Caveat) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use wallfinder_model::reason::Side;
 
     #[test]
     fn a_doubt_of_many_steps_is_said_once_with_the_worst() {
         let near = Caveat::Neighbour {
-            side: "client".into(),
+            side: Side::Client,
             cores: 0.2,
         };
         let far = Caveat::Neighbour {
-            side: "client".into(),
+            side: Side::Client,
             cores: 0.4,
         };
         let server = Caveat::Neighbour {
-            side: "server".into(),
+            side: Side::Server,
             cores: 0.1,
         };
         let mut kinds = Vec::new();

@@ -8,7 +8,7 @@ use wallfinder_judge::proof::{Prediction, Untold, untold, what_if};
 use wallfinder_judge::ramp::{self, Knee, PastKnee, Ramp};
 use wallfinder_model::experiment::{Condition, Squeeze};
 use wallfinder_model::plan::{Arrival, Decode, Load, Tls};
-use wallfinder_model::record::{Driver, Handshakes, Outcome, Ratio, WorkerSummary};
+use wallfinder_model::record::{Driver, Handshakes, Outcome, Ratio, ThroughputFrom, WorkerSummary};
 use wallfinder_model::verdict::{How, Verdict};
 use wallfinder_model::{Detail, Record, Step, Wall};
 
@@ -830,10 +830,10 @@ pub fn driver(driver: &Driver, workers: u32) -> String {
 
 /// Where the throughput of a foreign driver's step comes from.
 pub fn throughput_from(driver: &Driver) -> Option<&'static str> {
-    match driver.throughput_from.as_str() {
-        "report" => Some("as the driver reports it"),
-        "wire" => Some("counted on the wire"),
-        _ => None,
+    match driver.throughput_from {
+        ThroughputFrom::Engine => None,
+        ThroughputFrom::Report => Some("as the driver reports it"),
+        ThroughputFrom::Wire => Some("counted on the wire"),
     }
 }
 

@@ -120,11 +120,11 @@ pub(crate) fn find(job: &Job) -> Result<(), Failed> {
         }
         let is_measured_at_last = last_start == Some(testbed.restarts);
         // At a server whose set-up failed requests may be answered all the same: then its windows count.
-        if !is_measured_at_last
-            && let Err(why) = testbed.prepare()
-        {
-            let text = format!("{why}. No more is asked of the server: neither one request at a time, nor other mixes.");
-            session.record.caveats.push(Caveat::Note { text });
+        if !is_measured_at_last && let Err(why) = testbed.prepare() {
+            session
+                .record
+                .caveats
+                .push(Caveat::NothingMoreAsked { why });
             return Ok(());
         }
         if let Some(alone) = alone(&held, &testbed, &session)? {

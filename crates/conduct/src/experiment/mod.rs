@@ -433,10 +433,7 @@ impl Conducting<'_> {
             return false;
         }
         tracing::warn!(why = %unprepared.why, "experiment ends: requests fail at a server that was not prepared");
-        self.gaps.push(Caveat::Note {
-            text: "Requests failed at that server, so what was measured before it was started anew counts alone."
-                .to_owned(),
-        });
+        self.gaps.push(Caveat::UnpreparedServerFails);
         unprepared.fails = true;
         experiment.windows.truncate(unprepared.from.0);
         true
@@ -480,12 +477,10 @@ impl Conducting<'_> {
         } = restart.restart().map_err(ConductError::Subject)?;
         self.restarts += 1;
         if let Some(why) = unprepared {
-            let text = format!(
-                "The server was started anew before round {}, and {why}. It is not started again; the load goes on as \
-                 it was set up before.",
-                self.round + 1
-            );
-            self.gaps.push(Caveat::Note { text });
+            self.gaps.push(Caveat::UnpreparedServer {
+                why: why.clone(),
+                round: self.round + 1,
+            });
             self.unprepared = Some(Unprepared {
                 why,
                 from: (experiment.windows.len(), experiment.intervals.len()),

@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 
 use wallfinder_model::evidence::{Evidence, Fact};
 use wallfinder_model::reason::CrowdedOut;
+use wallfinder_model::record::ThroughputFrom;
 use wallfinder_model::verdict::{How, ResourceView};
 use wallfinder_model::{Caveat, Detail, Environment, Reason, Step, Verdict, Wall};
 
@@ -208,7 +209,7 @@ fn doubt(sight: &Sight) -> f64 {
     if little.is_some_and(|little| (little.ratio - 1.0).abs() > 0.1) {
         left *= 0.9;
     }
-    if step.driver.throughput_from == "wire" {
+    if step.driver.throughput_from == ThroughputFrom::Wire {
         left *= 0.95;
     }
     // Failures of the load generator's own host are the finding, not a doubt about it.

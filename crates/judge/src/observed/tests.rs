@@ -102,12 +102,13 @@ mod server {
             sign(&verdict),
             Sign::Quota { throttled: Some(share), .. } if (share - 0.97).abs() < 1e-6
         ));
-        assert!(
-            verdict
-                .caveats
-                .iter()
-                .any(|c| matches!(c, Caveat::Throttled { side, .. } if side == "server"))
-        );
+        assert!(verdict.caveats.iter().any(|c| matches!(
+            c,
+            Caveat::Throttled {
+                side: Side::Server,
+                ..
+            }
+        )));
     }
 
     #[test]

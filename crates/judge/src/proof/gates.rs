@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use wallfinder_model::experiment::{Experiment, Window};
 use wallfinder_model::gate::{Gate, GateKind, GateOutcome, Seen};
-use wallfinder_model::record::Histogram;
+use wallfinder_model::record::{Histogram, ThroughputFrom};
 use wallfinder_model::{Caveat, Step};
 
 use super::estimate::Estimate;
@@ -179,9 +179,9 @@ fn uncounted(step: &Step, experiment: &Experiment) -> Option<Checked> {
         return None;
     }
     let checked = Checked::new(GateKind::FailuresCounted, None, None);
-    Some(match step.driver.throughput_from.as_str() {
-        "wire" => checked.failed(false, Caveat::FailuresUncounted),
-        _ => Checked {
+    Some(match step.driver.throughput_from {
+        ThroughputFrom::Wire => checked.failed(false, Caveat::FailuresUncounted),
+        ThroughputFrom::Engine | ThroughputFrom::Report => Checked {
             gate: Gate {
                 outcome: GateOutcome::Held,
                 ..checked.gate

@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 
 use wallfinder_model::evidence::{Evidence, Fact};
 use wallfinder_model::experiment::{Condition, Experiment, Squeeze};
+use wallfinder_model::record::ThroughputFrom;
 use wallfinder_model::verdict::{Elasticity, How, NextWall};
 use wallfinder_model::{Caveat, Detail, Environment, Step, Verdict, Wall};
 
@@ -290,7 +291,7 @@ fn over_use(reading: &Reading) -> Option<Caveat> {
 /// What the windows of a foreign driver cannot show, and what it says itself. Where its report was not
 /// understood, or tells of many failures, a gate says so.
 fn unseen_failures(case: &Case) -> Option<Caveat> {
-    let is_read = case.step.driver.throughput_from == "report";
+    let is_read = case.step.driver.throughput_from == ThroughputFrom::Report;
     if case.experiment.setting.own_engine || !is_read {
         return None;
     }

@@ -2,7 +2,7 @@
 
 use wallfinder_model::Caveat;
 use wallfinder_model::experiment::Squeeze;
-use wallfinder_model::reason::Doubt;
+use wallfinder_model::reason::{Doubt, Side};
 
 use super::fact::small;
 use super::reason::unsqueezed;
@@ -29,17 +29,16 @@ impl Worded {
     }
 }
 
-/// `the client's` or `the server's`; another side by its name.
-fn whose(side: &str) -> String {
-    format!("the {side}'s")
+/// `the client's` or `the server's`.
+fn whose(side: Side) -> String {
+    format!("the {}'s", side.label())
 }
 
 /// The side across.
-fn other(side: &str) -> &'static str {
+const fn other(side: Side) -> Side {
     match side {
-        "client" => "server",
-        "server" => "client",
-        _ => "other side",
+        Side::Client => Side::Server,
+        Side::Server => Side::Client,
     }
 }
 
@@ -224,7 +223,7 @@ pub fn caveat(caveat: &Caveat) -> Worded {
             format!(
                 "Others used {} of {} processors.",
                 words::cores(*cores),
-                whose(side)
+                whose(*side)
             ),
             "Stop them, or pin this run elsewhere.",
         ),
@@ -232,8 +231,8 @@ pub fn caveat(caveat: &Caveat) -> Worded {
             format!(
                 "{} of {} processors went to receive work of the {}.",
                 number::share(*share),
-                whose(side),
-                other(side)
+                whose(*side),
+                other(*side).label()
             ),
             "On veth and loopback the sender's processor pays for it; on two machines it would not.",
         ),
@@ -337,7 +336,7 @@ pub fn caveat(caveat: &Caveat) -> Worded {
         Caveat::Throttled { side, share } => (
             format!(
                 "{} processor group was throttled in {} of its periods.",
-                capital(&whose(side)),
+                capital(&whose(*side)),
                 number::share(*share)
             ),
             "Its quota is the limit, not the processors: raise it, or read p99 with that in mind.",
@@ -355,6 +354,151 @@ pub fn caveat(caveat: &Caveat) -> Worded {
                 .to_owned(),
             "Write {url} or {address} into it, or let its script read WALLFINDER_URL and say so in the \
              command, such as -e URL={url}.",
+        ),
+        Caveat::DriverTimeRounded {
+            driver,
+            duration_ns,
+            requests,
+        } => (
+            format!(
+                "{driver} tells of {}, which goes on to a whole second: its {} requests took less, and what the window had of them stands here.",
+                number::length(*duration_ns),
+                number::whole(*requests)
+            ),
+            "",
+        ),
+        Caveat::DriverPrintsMore {
+            driver,
+            printed,
+            counted,
+            duration_ns,
+        } => (
+            format!(
+                "{driver} prints {} requests/s, but counted {} in {}: it prints an average of samples, which can come late, and what it counted stands here.",
+                number::amount(*printed),
+                number::whole(*counted),
+                number::length(*duration_ns)
+            ),
+            "",
+        ),
+        Caveat::LatencyInSteps { driver, step_ns } => (
+            format!(
+                "{driver} tells latency in steps of {}: N/X beside it shows what that hides.",
+                number::length(*step_ns)
+            ),
+            "",
+        ),
+        Caveat::LatencyMadeUp { driver, is_told } => (
+            format!(
+                "{driver} adds latencies of requests that it never sent to those that it measured: {}.",
+                match is_told {
+                    true => "its mean and its quantiles are of both",
+                    false => "only the largest is told here, and -C makes it keep to what it measured",
+                }
+            ),
+            "",
+        ),
+        Caveat::DriverLeftRunning {
+            command,
+            processes,
+            names,
+        } => (
+            format!(
+                "The driver `{command}` ended and left {processes} of its processes running, which were ended too ({}): what they would have loaded is missing, so a driver has to run in the foreground.",
+                names.join(", ")
+            ),
+            "",
+        ),
+        Caveat::DriverNotWeighed { why } => (
+            format!(
+                "Throughput is counted on the wire as if the driver's requests were as long as ours: its own packets could not be weighed ({why})."
+            ),
+            "",
+        ),
+        Caveat::NothingProfiled { why: None } => (
+            "Nothing was profiled: the load was not seen for long enough.".to_owned(),
+            "",
+        ),
+        Caveat::NothingProfiled { why: Some(why) } => {
+            (format!("The server was not profiled: {why}"), "")
+        }
+        Caveat::OtherWeightsUnmeasured { why } => (
+            format!(
+                "Other weights were not measured, so requests that cost each other were not looked for: {why}"
+            ),
+            "",
+        ),
+        Caveat::NoCeiling { why } => (
+            format!("There is no ceiling of the workers beside the result: {why}"),
+            "",
+        ),
+        Caveat::UnpreparedServer { why, round } => (
+            format!(
+                "The server was started anew before round {round}, and {why}. It is not started again; the load goes on as it was set up before."
+            ),
+            "",
+        ),
+        Caveat::UnpreparedServerFails => (
+            "Requests failed at that server, so what was measured before it was started anew counts alone."
+                .to_owned(),
+            "",
+        ),
+        Caveat::NothingMoreAsked { why } => (
+            format!(
+                "{why}. No more is asked of the server: neither one request at a time, nor other mixes."
+            ),
+            "",
+        ),
+        Caveat::HostClockMoved { host, by_ns } => (
+            format!(
+                "The clock of {host} moved by {} against this host's: one of the two machines stood still. What happened on one is placed beside the other by round trips from then on.",
+                number::length(*by_ns)
+            ),
+            "",
+        ),
+        Caveat::WatchLost { role, why } => (
+            format!("The {role}'s host was lost while it was watched: {why}"),
+            "",
+        ),
+        Caveat::HostStoodStill {
+            host,
+            gap_ns,
+            at_ns,
+        } => (
+            format!(
+                "The host {host}, or its agent, stood still for {} at {}; the others went on.",
+                number::span(*gap_ns as f64),
+                number::span(*at_ns as f64)
+            ),
+            "",
+        ),
+        Caveat::ServersUneven {
+            most,
+            most_used,
+            least,
+            least_used,
+        } => (
+            format!(
+                "The servers are not used evenly: the processors of {most} for {}, those of {least} for {}. What is squeezed on all of them tells most of the one that is full first.",
+                number::share(*most_used),
+                number::share(*least_used)
+            ),
+            "",
+        ),
+        Caveat::SharedCores { client, server } => (
+            format!(
+                "Client and server share cores (processors {} of the client's are siblings of {} of the server's): what is taken from one may speed the other up.",
+                list(client),
+                list(server)
+            ),
+            "Keep them on cores of their own with --client-cpus and --server-cpus.",
+        ),
+        Caveat::MeasuredBefore { steps, runs } => (
+            format!(
+                "{steps} steps were measured in runs that were cut short ({}), where their samples and profiles are.",
+                runs.join(", ")
+            ),
+            "",
         ),
         Caveat::Incomplete { what } => (format!("The run did not end as planned: {what}"), ""),
         Caveat::BeyondHistogram { count } => (
@@ -654,7 +798,7 @@ mod tests {
     #[test]
     fn doubts_are_sentences_with_advice() {
         let worded = caveat(&Caveat::SoftirqElsewhere {
-            side: "client".into(),
+            side: Side::Client,
             share: 0.14,
         });
         assert_eq!(
@@ -663,7 +807,7 @@ mod tests {
         );
         assert!(worded.advice.is_some());
         let worded = caveat(&Caveat::Throttled {
-            side: "server".into(),
+            side: Side::Server,
             share: 0.5,
         });
         assert!(worded.fact.starts_with("The server's processor group"));

@@ -20,7 +20,7 @@ use wallfinder_model::plan::{Arrival, Load, Plan, StepPlan, Stop, Target};
 use wallfinder_model::reason::{Beside, Capacity, Full, Moved, Rest, Side, Sign, Unsqueezed};
 use wallfinder_model::record::{
     Ab, Ceiling, ClaimOutcome, Counts, Driver, Histogram, Interval, Outcome, Record, SCHEMA, Step,
-    WorkerSummary,
+    ThroughputFrom, WorkerSummary,
 };
 use wallfinder_model::telemetry::{
     CoreSample, FamilySample, FamilySummary, LinkSample, LinkSummary, Sample, SocketsSummary,
@@ -435,7 +435,7 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
                 high: None,
             }),
         caveats: vec![Caveat::SoftirqElsewhere {
-            side: "client".into(),
+            side: Side::Client,
             share: 0.14,
         }],
         sentence: None,
@@ -454,7 +454,7 @@ pub fn step(system: &System, path: &str, index: u32, load: Load, seed: u64) -> S
             name: "wallfinder".into(),
             command: None,
             io: Some("io_uring".into()),
-            throughput_from: "engine".into(),
+            throughput_from: ThroughputFrom::Engine,
             latency_from_intended: true,
             answered: None,
         },
@@ -1228,7 +1228,7 @@ pub fn foreign() -> Record {
                 step.load.connections
             )),
             io: None,
-            throughput_from: "report".into(),
+            throughput_from: ThroughputFrom::Report,
             latency_from_intended: false,
             answered: None,
         };
@@ -1317,7 +1317,6 @@ pub fn hostile() -> Record {
         step.driver.name = bad();
         step.driver.command = Some(bad());
         step.driver.io = Some(bad());
-        step.driver.throughput_from = bad();
         step.started_utc = bad();
         step.counts.failed.insert(bad(), 3);
         step.counts.anomalies.insert(bad(), 3);

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use wallfinder_model::plan::{Load, Plan, StepPlan, Target};
-use wallfinder_model::record::{Counts, Driver, Histogram, Interval, Record, SCHEMA, Step};
+use wallfinder_model::record::{
+    Counts, Driver, Histogram, Interval, Record, SCHEMA, Step, ThroughputFrom,
+};
 use wallfinder_model::telemetry::{
     CoreSample, FamilySample, LinkSample, Sample, TcpSample, Telemetry,
 };
@@ -105,7 +107,7 @@ pub(crate) fn step_begun(index: u32) -> Step {
             name: "wallfinder".into(),
             command: None,
             io: Some("epoll".into()),
-            throughput_from: "engine".into(),
+            throughput_from: ThroughputFrom::Engine,
             latency_from_intended: true,
             answered: None,
         },

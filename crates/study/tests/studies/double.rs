@@ -11,7 +11,7 @@ use wallfinder_model::profile::{
     Measure, Own, ProfileKind, Profiles, Reading, Reconciliation, Site, Whole,
 };
 use wallfinder_model::record::{
-    Ceiling, Counts, Driver as StepDriver, Histogram, Samples, Step, WorkerSummary,
+    Ceiling, Counts, Driver as StepDriver, Histogram, Samples, Step, ThroughputFrom, WorkerSummary,
 };
 use wallfinder_model::telemetry::{
     CoreSample, FamilySummary, LinkSample, LinkSummary, SocketsSummary, TcpSample, Telemetry,
@@ -219,7 +219,11 @@ pub(crate) fn measured(step: &StudyStep, costs: Costs, p50_share: f64) -> Step {
             .to_owned(),
             command: (!engine).then(|| step.driver.name.clone()),
             io: engine.then(|| "io_uring".to_owned()),
-            throughput_from: if engine { "engine" } else { "report" }.to_owned(),
+            throughput_from: if engine {
+                ThroughputFrom::Engine
+            } else {
+                ThroughputFrom::Report
+            },
             latency_from_intended: engine,
             answered: None,
         },

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use super::options::Options;
 use super::request::{CONTENT_LENGTH, PADDING_BYTES_MIN};
 use crate::mix::{
-    Ask, Caches, Filler, Inspection, Kind, Looked, Mix, Parts, Prepared, Rows, Sink, User, Values,
-    decimal,
+    Ask, Caches, Filler, Inspection, Kind, Looked, Mix, Parts, Prepared, Rows, Sink, Template,
+    Text, User, Values, decimal,
 };
 use crate::request::BadRequest;
 use crate::{Judged, Redirect};
@@ -38,6 +38,8 @@ struct Filled {
     has_length: bool,
     body: Parts,
     keeps_cookies: bool,
+    /// Its own cookies, where others are kept: all go on one line (RFC 6265, 5.4).
+    own_cookies: Option<Parts>,
     is_head: bool,
     /// All of it in its usual form, where that is rows and what never changes.
     rows: Option<Rows>,
@@ -55,13 +57,17 @@ impl Ready {
         };
         for (nth, kind) in mix.kinds.iter().enumerate() {
             let named = |error: BadRequest| format!("`{}`: {error}", kind.name);
-            let encoded = kind
-                .request
-                .encode(options.connection_per_request, 0)
-                .map_err(named)?;
+            let one_each = options.connection_per_request;
+            let mut encoded = kind.request.encode(one_each, 0).map_err(named)?;
             let Kind {
                 request, expect, ..
             } = kind;
+            let mut own_cookies = None;
+            if expect.keeps_cookies {
+                let (without, own) = apart(request);
+                encoded = without.encode(one_each, 0).map_err(named)?;
+                own_cookies = own.map(|own| ready.prepared.parts(&own));
+            }
             if nth > 0 && encoded.closes != ready.closes {
                 let what = "closes its connection, and others do not";
                 return Err(format!("`{}` {what}", kind.name));
@@ -74,6 +80,7 @@ impl Ready {
                 has_length: encoded.has_length,
                 body: ready.prepared.parts(&request.body),
                 keeps_cookies: expect.keeps_cookies,
+                own_cookies,
                 is_head: encoded.is_head,
                 rows: (!expect.keeps_cookies && !encoded.has_length)
                     .then(|| {
@@ -87,6 +94,28 @@ impl Ready {
         }
         Ok(ready)
     }
+}
+
+/// Between two cookies.
+const AND_COOKIE: &[u8] = b"; ";
+
+/// A request without its own cookies, and these.
+fn apart(request: &Template) -> (Template, Option<Text>) {
+    let mut without = request.clone();
+    let mut own: Option<Text> = None;
+    without.headers.retain(|(name, value)| {
+        let is_cookie = name.eq_ignore_ascii_case("cookie");
+        match &mut own {
+            _ if !is_cookie => {}
+            Some(own) => {
+                own.push(AND_COOKIE);
+                own.append(&value.trimmed());
+            }
+            None => own = Some(value.trimmed()),
+        }
+        !is_cookie
+    });
+    (without, own)
 }
 
 /// What the connections of one worker share of a mix.
@@ -136,7 +165,9 @@ impl Filling {
         let of_kind = |kind: &Filled| {
             let (head, body) = (prepared.longest(&kind.head), prepared.longest(&kind.body));
             let length = if kind.has_length { length } else { 0 };
-            let cookies = if kind.keeps_cookies { cookies } else { 0 };
+            let own = kind.own_cookies.as_ref();
+            let own = own.map_or(0, |own| prepared.longest(own) + AND_COOKIE.len());
+            let cookies = if kind.keeps_cookies { cookies + own } else { 0 };
             head + length + cookies + "\r\n".len() + body
         };
         let longest = kinds.iter().map(of_kind).max().unwrap_or(0);
@@ -168,9 +199,16 @@ impl Filling {
         let kind = &kinds[usize::from(asked.ask.kind)];
         prepared.write(&kind.head, from, |bytes| sink.push(bytes));
         sink.push(&self.paddings[usize::from(asked.form)]);
-        if kind.keeps_cookies && user.has_cookies() {
+        let has_kept = kind.keeps_cookies && user.has_cookies();
+        if has_kept || kind.own_cookies.is_some() {
             sink.push(b"Cookie: ");
-            user.write_cookies(|bytes| sink.push(bytes));
+            if let Some(own) = &kind.own_cookies {
+                prepared.write(own, from, |bytes| sink.push(bytes));
+                sink.push(if has_kept { AND_COOKIE } else { b"" });
+            }
+            if has_kept {
+                user.write_cookies(|bytes| sink.push(bytes));
+            }
             sink.push(b"\r\n");
         }
         if kind.has_length {

@@ -375,6 +375,41 @@ fn cookies_and_redirects_lead_on() {
     assert_eq!(answer.redirects, Some(Redirect::AsItIs));
 }
 
+/// RFC 6265, 5.4: no more than one such line.
+#[test]
+fn a_requests_own_cookies_stand_on_one_line_with_those_that_are_kept() {
+    let mut mix = mix(&["a"]);
+    for kind in &mut mix.kinds {
+        kind.expect.keeps_cookies = true;
+    }
+    let of_get = &mut mix.kinds[1].request;
+    for own in ["theme=dark", "lang=de"] {
+        let cookie = ("cookie".to_owned(), Text(vec![fixed(own)]));
+        of_get.headers.insert(0, cookie);
+    }
+    let mut shared = shared(&mix, 1);
+    let mut http1 = Http1::open(&shared);
+    for (kind, cookies) in [
+        (0, ""),
+        (1, "Cookie: lang=de; theme=dark; sid=1\r\n"),
+        // Another user begins.
+        (0, ""),
+    ] {
+        http1.issue_one(&shared, ask(kind, 0));
+        let sent = written(&mut http1, &shared, 9);
+        let lines = sent.split_inclusive("\r\n");
+        let lines: String = lines
+            .filter(|line| line.to_lowercase().starts_with("cookie:"))
+            .collect();
+        assert_eq!(lines, cookies, "{sent}");
+        answered(&mut http1, &mut shared, &ok("Set-Cookie: sid=1\r\n", "x"));
+    }
+    let mut fresh = Http1::open(&shared);
+    fresh.issue_one(&shared, ask(1, 0));
+    let sent = written(&mut fresh, &shared, 99);
+    assert!(sent.contains("Cookie: lang=de; theme=dark\r\n"), "{sent}");
+}
+
 #[test]
 fn what_is_known_is_renewed_for_requests_that_have_not_begun() {
     let mut mix = mix(&["a"]);

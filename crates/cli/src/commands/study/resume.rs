@@ -66,12 +66,9 @@ impl Measured {
 
     /// That steps are of other runs, for the record.
     pub(super) fn caveat(&self) -> Option<Caveat> {
-        (!self.steps.is_empty()).then(|| Caveat::Note {
-            text: format!(
-                "{} steps were measured in runs that were cut short ({}), where their samples and profiles are",
-                self.steps.len(),
-                self.runs.join(", ")
-            ),
+        (!self.steps.is_empty()).then(|| Caveat::MeasuredBefore {
+            steps: self.steps.len() as u64,
+            runs: self.runs.clone(),
         })
     }
 }

@@ -5,6 +5,7 @@ use wallfinder_model::evidence::Fact;
 use wallfinder_model::experiment::{Connections, Effort, Experiment, Neighbour, Squeeze};
 use wallfinder_model::profile::{Measure, ProfileKind, Profiles, Reading, Site};
 use wallfinder_model::reason::{Doubt, Odd, Open};
+use wallfinder_model::record::ThroughputFrom;
 use wallfinder_model::telemetry::{HostSummary, SocketsSummary, ThreadShare};
 use wallfinder_model::verdict::How;
 use wallfinder_model::{Arrival, Caveat, Detail, Rate, Reason, Step, Verdict, Wall};
@@ -963,7 +964,7 @@ fn of_a_driver_its_own_report_is_the_gate() {
     };
     let judged = |change: fn(&mut Step)| {
         let mut step = run(&system, quiet);
-        step.driver.throughput_from = "report".to_owned();
+        step.driver.throughput_from = ThroughputFrom::Report;
         let experiment = step.experiment.as_mut().unwrap();
         experiment.setting.own_engine = false;
         for window in &mut experiment.windows {
@@ -991,7 +992,7 @@ fn of_a_driver_its_own_report_is_the_gate() {
         |caveat: &&Caveat| matches!(caveat, Caveat::Errors { class, .. } if class == "status.5xx");
     assert_eq!(caveats.iter().filter(errors).count(), 1, "{caveats:#?}");
 
-    let (how, caveats) = judged(|step| step.driver.throughput_from = "wire".to_owned());
+    let (how, caveats) = judged(|step| step.driver.throughput_from = ThroughputFrom::Wire);
     assert_eq!(how, How::Likely);
     assert!(caveats.contains(&Caveat::FailuresUncounted), "{caveats:#?}");
 
