@@ -31,6 +31,15 @@ fn marked(mark: &str) -> Vec<u32> {
     found.into_iter().filter(|pid| is_running(*pid)).collect()
 }
 
+/// Whether what sleeps for so long has begun to: what starts it has the mark before that, and a session of its own later.
+fn sleeps(mark: &str) -> bool {
+    let begins = format!("sleep\0{mark}");
+    let words = |pid: &u32| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    marked(mark)
+        .iter()
+        .any(|pid| words(pid).starts_with(begins.as_bytes()))
+}
+
 fn spec(command: &str, port: Option<u16>) -> SubjectSpec {
     let mut spec = SubjectSpec::new(command);
     spec.shim = shim();
@@ -158,7 +167,7 @@ exec python3 -c \"import socket,time; s=socket.socket(); s.bind((str(),{port}));
 fn a_daemon_without_its_environment_ends_with_a_tool_that_is_killed() {
     let (mark, port) = (mark(), free_port());
     let (mut parent, pid) = parent(&with_daemon(&mark, port, "-i"), port);
-    wait_until("the daemon is there", || marked(&mark).len() >= 2);
+    wait_until("the daemon is there", || sleeps(&mark));
     parent.kill().expect("SIGKILL");
     parent.wait().expect("gone");
     wait_until("all is gone", || {
@@ -175,7 +184,7 @@ fn parent_of(pid: u32) -> Option<u32> {
 fn what_outlives_the_tool_and_all_its_helpers_is_found_afterwards() {
     let (mark, port) = (mark(), free_port());
     let (mut parent, pid) = parent(&with_daemon(&mark, port, "A=1"), port);
-    wait_until("the daemon is there", || marked(&mark).len() >= 2);
+    wait_until("the daemon is there", || sleeps(&mark));
     // Its guard, and the keeper: all of ours, before any of them can act.
     let ours: Vec<u32> = std::fs::read_dir("/proc")
         .expect("proc")

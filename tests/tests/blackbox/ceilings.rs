@@ -34,7 +34,7 @@ fn step(place: &Place, more: &[&str]) -> (Value, String) {
 }
 
 /// What is said where there is no ceiling.
-const NONE: &str = "no ceiling of the workers";
+const NONE: &str = "no-ceiling";
 
 #[track_caller]
 fn assert_none(step: &Value, printed: &str, why: &str) {

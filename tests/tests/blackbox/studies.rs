@@ -276,7 +276,7 @@ fn a_study_that_was_killed_goes_on_where_it_ended() {
     // What was taken over is what was measured then.
     let first = |record: &Value| list(record, "/steps")[0]["started_utc"].clone();
     assert_eq!(first(&record), first(&killed));
-    assert!(record["caveats"].to_string().contains("cut short"));
+    assert!(record["caveats"].to_string().contains("measured-before"));
     std::fs::create_dir(place.path().join("kept")).expect("a folder");
     let kept = ["study", "keep", "runs/latest", "--into", "kept"];
     place.run(&kept).ends_with(0);
