@@ -277,17 +277,14 @@ impl<'o> Inside<'o> {
 
 /// What one exchange of the driver's weighs, by its own packets; or why we weigh our own.
 fn overheard(order: &StepOrder, driver_pid: u32) -> Result<Exchange, String> {
-    let why = match overhear::weight(order.address, driver_pid, OVERHEAR_FOR) {
-        Ok(Some(weight)) => {
-            return Ok(Exchange {
-                payload_bytes: weight.request_bytes + weight.answer_bytes,
-                answer_bytes: weight.answer_bytes,
-            });
-        }
-        Ok(None) => "no HTTP/1 was recognised in them".to_owned(),
-        Err(error) => error.to_string(),
-    };
-    Err(why)
+    match overhear::weight(order.address, driver_pid, OVERHEAR_FOR) {
+        Ok(Some(weight)) => Ok(Exchange {
+            payload_bytes: weight.request_bytes + weight.answer_bytes,
+            answer_bytes: weight.answer_bytes,
+        }),
+        Ok(None) => Err("no HTTP/1 was recognised in them".to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
 }
 
 /// Starts a driver where the client is to be, and watches it.

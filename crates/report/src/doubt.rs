@@ -80,13 +80,25 @@ fn gather<'c>(kinds: &mut Vec<Kind<'c>>, caveat: &'c Caveat, step: Option<usize>
     }
 }
 
-/// What tells two doubts of one sort apart: the side, the class, the words.
+/// What tells two doubts of one sort apart: the side, the class, the driver, the reason, the words.
 fn about(caveat: &Caveat) -> &str {
     match caveat {
         Caveat::Errors { class: about, .. }
         | Caveat::ServerNotSeen { why: about }
         | Caveat::ClientLost { host: about, .. }
         | Caveat::DriverReportUnread { why: about }
+        | Caveat::DriverTimeRounded { driver: about, .. }
+        | Caveat::DriverPrintsMore { driver: about, .. }
+        | Caveat::LatencyInSteps { driver: about, .. }
+        | Caveat::LatencyMadeUp { driver: about, .. }
+        | Caveat::DriverLeftRunning { command: about, .. }
+        | Caveat::DriverNotWeighed { why: about }
+        | Caveat::NothingProfiled { why: Some(about) }
+        | Caveat::OtherWeightsUnmeasured { why: about }
+        | Caveat::NoCeiling { why: about }
+        | Caveat::UnpreparedServer { why: about, .. }
+        | Caveat::NothingMoreAsked { why: about }
+        | Caveat::ServersUneven { most: about, .. }
         | Caveat::HostClockMoved { host: about, .. }
         | Caveat::HostStoodStill { host: about, .. }
         | Caveat::WatchLost { role: about, .. }
@@ -233,5 +245,29 @@ mod tests {
         assert_eq!(kinds.len(), 2);
         assert_eq!(kinds[0].worst, &far);
         assert_eq!(kinds[0].steps, [0, 1, 2]);
+    }
+
+    #[test]
+    fn what_two_drivers_do_and_what_has_two_reasons_are_two_doubts() {
+        let in_steps = |driver: &str| Caveat::LatencyInSteps {
+            driver: driver.to_owned(),
+            step_ns: 1_000_000,
+        };
+        let none = |why: &str| Caveat::NoCeiling {
+            why: why.to_owned(),
+        };
+        let all = [
+            in_steps("autocannon"),
+            in_steps("ghz"),
+            none("every body is decoded"),
+            none("too few descriptors"),
+            in_steps("ghz"),
+        ];
+        let mut kinds = Vec::new();
+        for (step, caveat) in all.iter().enumerate() {
+            gather(&mut kinds, caveat, Some(step));
+        }
+        let steps: Vec<&[usize]> = kinds.iter().map(|kind| &kind.steps[..]).collect();
+        assert_eq!(steps, [&[0][..], &[1, 4], &[2], &[3]]);
     }
 }

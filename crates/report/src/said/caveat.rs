@@ -784,6 +784,62 @@ mod tests {
     }
 
     #[test]
+    fn what_those_who_measure_found_is_worded_here() {
+        let why = || "`setup.POST /key` was answered with status 500".to_owned();
+        for (told, part) in [
+            (
+                Caveat::SharedCores {
+                    client: vec![1],
+                    server: vec![0],
+                },
+                "processors 1 of the client's are siblings of 0 of",
+            ),
+            (
+                Caveat::ServersUneven {
+                    most: "h1".to_owned(),
+                    most_used: 0.9,
+                    least: "h2".to_owned(),
+                    least_used: 0.5,
+                },
+                "h1 for 90 %, those of h2 for 50 %",
+            ),
+            (
+                Caveat::NoCeiling { why: why() },
+                "no ceiling of the workers",
+            ),
+            (
+                Caveat::MeasuredBefore {
+                    steps: 3,
+                    runs: vec!["a".to_owned()],
+                },
+                "were cut short (a)",
+            ),
+            (
+                Caveat::UnpreparedServer {
+                    why: why(),
+                    round: 3,
+                },
+                "status 500. It is not started again",
+            ),
+            (
+                Caveat::UnpreparedServerFails,
+                "Requests failed at that server",
+            ),
+            (
+                Caveat::NothingMoreAsked { why: why() },
+                "No more is asked of the server",
+            ),
+            (
+                Caveat::DriverNotWeighed { why: why() },
+                "as if the driver's requests were as long as ours",
+            ),
+        ] {
+            let line = caveat(&told).line();
+            assert!(line.contains(part), "{part}: {line}");
+        }
+    }
+
+    #[test]
     fn an_allowance_is_told_by_the_drivers_own_names() {
         let counted = [("pps_allowance_exceeded".to_owned(), 1_204)].into();
         let worded = caveat(&Caveat::AllowanceExceeded {

@@ -63,10 +63,11 @@ impl Ready {
                 request, expect, ..
             } = kind;
             let mut own_cookies = None;
-            if expect.keeps_cookies {
-                let (without, own) = apart(request);
-                encoded = without.encode(one_each, 0).map_err(named)?;
-                own_cookies = own.map(|own| ready.prepared.parts(&own));
+            if expect.keeps_cookies
+                && let Some((own, rest)) = cookies_apart(request)
+            {
+                encoded = rest.encode(one_each, 0).map_err(named)?;
+                own_cookies = Some(ready.prepared.parts(&own));
             }
             if nth > 0 && encoded.closes != ready.closes {
                 let what = "closes its connection, and others do not";
@@ -99,23 +100,20 @@ impl Ready {
 /// Between two cookies.
 const AND_COOKIE: &[u8] = b"; ";
 
-/// A request without its own cookies, and these.
-fn apart(request: &Template) -> (Template, Option<Text>) {
-    let mut without = request.clone();
-    let mut own: Option<Text> = None;
-    without.headers.retain(|(name, value)| {
-        let is_cookie = name.eq_ignore_ascii_case("cookie");
-        match &mut own {
-            _ if !is_cookie => {}
-            Some(own) => {
-                own.push(AND_COOKIE);
-                own.append(&value.trimmed());
-            }
-            None => own = Some(value.trimmed()),
-        }
-        !is_cookie
-    });
-    (without, own)
+/// A request's own cookies, where it has any, and what is left of it without them.
+fn cookies_apart(request: &Template) -> Option<(Text, Template)> {
+    let is_cookie = |name: &str| name.eq_ignore_ascii_case("cookie");
+    let fields = request.headers.iter().filter(|(name, _)| is_cookie(name));
+    let own = fields
+        .map(|(_, value)| value.trimmed())
+        .reduce(|mut all, next| {
+            all.push(AND_COOKIE);
+            all.append(&next);
+            all
+        })?;
+    let mut rest = request.clone();
+    rest.headers.retain(|(name, _)| !is_cookie(name));
+    Some((own, rest))
 }
 
 /// What the connections of one worker share of a mix.
